@@ -1,0 +1,1 @@
+//! Stage documents on disk: canonical, named, written whole or not at all.

@@ -1,0 +1,1 @@
+//! Static rules over task directories.

@@ -1,0 +1,1 @@
+//! Resolve, split, freeze, export.

@@ -1,0 +1,1 @@
+//! The words everything shares: task ids, repository keys, image references, digests, canonical JSON.

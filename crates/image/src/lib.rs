@@ -1,0 +1,1 @@
+//! OCI images as stacks of layers: references, stores, registries, the Dockerfile builder.

@@ -1,0 +1,1 @@
+//! Every observation ever made, append-only.

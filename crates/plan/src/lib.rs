@@ -1,0 +1,1 @@
+//! Evidence to tiers to primaries and reserves; pure.

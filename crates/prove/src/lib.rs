@@ -1,0 +1,1 @@
+//! Nop and oracle, k times, in fresh sandboxes.

@@ -1,0 +1,1 @@
+//! Plain types that the stages hand to each other.

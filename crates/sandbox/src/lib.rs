@@ -1,0 +1,1 @@
+//! Engines that run commands in isolation behind one trait.

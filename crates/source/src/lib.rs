@@ -1,0 +1,1 @@
+//! Pinned public data turned into typed records.

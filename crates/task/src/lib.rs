@@ -1,0 +1,1 @@
+//! Harbor task directories: read, write, digest; SWE-smith instances to tasks.

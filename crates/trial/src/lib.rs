@@ -1,0 +1,1 @@
+//! One trial's life, job directories, scheduling.
