@@ -1,0 +1,61 @@
+//! What can go wrong between Seatrial and a sandbox.
+
+/// Why an engine could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SandboxError {
+    /// The engine cannot run on this machine, or not with these settings.
+    #[error("the {engine} engine cannot run here: {reason}")]
+    Unavailable {
+        /// Engine name.
+        engine: &'static str,
+        /// What is missing, and what to do about it.
+        reason: String,
+    },
+    /// A setting that this engine does not offer.
+    #[error("the {engine} engine does not support {what}")]
+    Unsupported {
+        /// Engine name.
+        engine: &'static str,
+        /// The setting by name.
+        what: String,
+    },
+    /// The sandbox did not come up.
+    #[error("sandbox {name} did not start: {reason}")]
+    Start {
+        /// Sandbox name.
+        name: String,
+        /// The step that failed and why.
+        reason: String,
+    },
+    /// The program was not found or could not be started inside the sandbox.
+    #[error("cannot run `{program}` in the sandbox: {reason}")]
+    Spawn {
+        /// The program as asked for.
+        program: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A path that does not exist inside the sandbox.
+    #[error("no such path in the sandbox: {0}")]
+    NoSuchPath(String),
+    /// More data than the caller was willing to take.
+    #[error("{what} is larger than {limit} bytes")]
+    TooLarge {
+        /// What was read.
+        what: String,
+        /// The bound in bytes.
+        limit: u64,
+    },
+    /// The sandbox is gone: its init died or the connection broke.
+    #[error("the sandbox is gone: {0}")]
+    Lost(String),
+    /// Files or system calls on the host's side.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
