@@ -1,1 +1,19 @@
-//! Plain types that the stages hand to each other.
+//! Plain types that the stages hand to each other, and their serialisation.
+//!
+//! No behaviour lives here: a type moves into this crate when two rooms that do not know each other exchange it.
+
+mod evidence;
+mod instance;
+mod observation;
+mod plan;
+mod selection;
+mod task;
+mod verdict;
+
+pub use evidence::{ImageState, ImageStatus, RewardMean, Trajectory};
+pub use instance::{Instance, Profile};
+pub use observation::{FailureClass, Limits, Observation, Outcome, Reason, TrialKind};
+pub use plan::{PlanDocument, PlannedTask, PoolSummary, SourceInput, SweMaster};
+pub use selection::{SelectedTask, Selection, Shortage, Split};
+pub use task::{MaterializeDocument, MaterializedTask, RefusedTask};
+pub use verdict::{CheckDocument, CheckedTask, Finding, ProofDocument, ProvedTask, Severity, Status};

@@ -1,0 +1,132 @@
+//! What was run, on what, and what came out.
+
+use std::collections::BTreeMap;
+
+use ident::{Digest, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// One finished trial that says something about a task. Observations are appended to the ledger and never edited.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The task.
+    pub task_id: TaskId,
+    /// What was tried.
+    pub kind: TrialKind,
+    /// Tree digest of the task directory.
+    pub tree_digest: Digest,
+    /// Tree digest of its `tests/`.
+    pub verifier_digest: Digest,
+    /// Identity of the root file system that it ran on.
+    pub image_digest: String,
+    /// Limits it ran under.
+    pub limits: Limits,
+    /// The engine.
+    pub engine: String,
+    /// What came out.
+    pub outcome: Outcome,
+    /// Status of every required test, where the verifier reported them.
+    #[serde(default)]
+    pub tests: BTreeMap<String, String>,
+    /// Wall-clock time of the whole trial in milliseconds.
+    pub wall_ms: u64,
+    /// The trial directory, relative to the project.
+    pub trial: String,
+    /// When it ended, RFC 3339 in UTC.
+    pub ended_at: String,
+}
+
+/// What a proof trial tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrialKind {
+    /// Nothing is done: the reward must stay below 1.
+    Nop,
+    /// The gold solution is applied: the reward must be 1.
+    Oracle,
+}
+
+/// Limits that decide whether an earlier observation still counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Time limit of the verifier in seconds.
+    pub verifier_sec: u64,
+    /// Memory in MiB, where limited.
+    pub memory_mb: Option<u64>,
+    /// Thousandths of a processor, where limited.
+    pub millicpus: Option<u64>,
+}
+
+/// A reward, or a typed reason why there is none. Never a silent zero.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The verifier gave exactly one reward.
+    Reward(f64),
+    /// There is no reward.
+    Failed {
+        /// Why.
+        reason: Reason,
+        /// Whose fault it is.
+        class: FailureClass,
+        /// Whether another try may help.
+        retryable: bool,
+        /// What happened, for people.
+        detail: String,
+    },
+}
+
+/// Why a trial has no reward. The list is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The task directory cannot be run: it does not parse, or asks for something unsupported.
+    TaskInvalid,
+    /// The image could not be built.
+    EnvironmentBuildFailed,
+    /// The sandbox did not start.
+    EnvironmentStartFailed,
+    /// The healthcheck never succeeded.
+    HealthcheckFailed,
+    /// The agent could not be set up.
+    AgentSetupFailed,
+    /// The agent ended with an error.
+    AgentError,
+    /// The agent ran into its time limit.
+    AgentTimeout,
+    /// The verifier ran into its time limit.
+    VerifierTimeout,
+    /// The verifier could not be started or its files could not be brought in.
+    VerifierSetupFailed,
+    /// No reward file.
+    RewardMissing,
+    /// An empty reward file.
+    RewardEmpty,
+    /// A reward file that holds no number.
+    RewardUnparsable,
+    /// NaN or an infinity.
+    RewardNonFinite,
+    /// Two reward files that disagree.
+    RewardConflict,
+    /// A link, a directory or an oversized file in place of the reward.
+    RewardUnsafe,
+    /// The memory limit was hit.
+    OutOfMemory,
+    /// The host's disk is full.
+    DiskFull,
+    /// The run was stopped.
+    Cancelled,
+    /// The engine or the sandbox vanished.
+    EngineLost,
+}
+
+/// Whose fault a failure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// The task's.
+    Task,
+    /// The agent's.
+    Agent,
+    /// The machine's, the network's or ours.
+    Infrastructure,
+}
