@@ -2,6 +2,7 @@
 //!
 //! No behaviour lives here: a type moves into this crate when two rooms that do not know each other exchange it.
 
+mod document;
 mod evidence;
 mod instance;
 mod observation;

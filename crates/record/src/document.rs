@@ -1,0 +1,30 @@
+//! Which of the types are stage documents, and which stage writes each.
+
+use artifact::Document;
+
+use crate::{CheckDocument, MaterializeDocument, PlanDocument, ProofDocument, Selection};
+
+impl Document for PlanDocument {
+    const SCHEMA: &'static str = "seatrial.plan/1";
+    const STAGE: &'static str = "plan";
+}
+
+impl Document for MaterializeDocument {
+    const SCHEMA: &'static str = "seatrial.materialize/1";
+    const STAGE: &'static str = "materialize";
+}
+
+impl Document for CheckDocument {
+    const SCHEMA: &'static str = "seatrial.checks/1";
+    const STAGE: &'static str = "check";
+}
+
+impl Document for ProofDocument {
+    const SCHEMA: &'static str = "seatrial.proofs/1";
+    const STAGE: &'static str = "prove";
+}
+
+impl Document for Selection {
+    const SCHEMA: &'static str = "seatrial.selection/1";
+    const STAGE: &'static str = "resolve";
+}
