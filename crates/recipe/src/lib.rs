@@ -1,1 +1,19 @@
-//! seatrial.toml and seatrial.lock: parse, validate, point at the line that is wrong.
+//! `seatrial.toml`: parse, validate, point at the line that is wrong.
+//!
+//! The text of a recipe comes in; a [`Recipe`] with checked values goes out, or a [`RecipeError`] that shows every
+//! mistake with its place and a suggestion. Nothing here touches the files that a recipe names.
+
+mod error;
+mod keys;
+mod model;
+mod parse;
+mod template;
+
+pub use error::{Mistake, RecipeError};
+pub use model::{
+    Cap, CrossSource, DatasetRecipe, EngineName, EvidenceRecipe, ExportFormat, ExportRecipe,
+    MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe, Reserve, ResolveRecipe, SourceKind, SourceRecipe,
+    SourceRole, SplitSizes, Workspace,
+};
+pub use parse::parse;
+pub use template::TEMPLATE;

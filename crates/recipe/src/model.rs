@@ -1,0 +1,392 @@
+//! The recipe as checked values. The book's page `recipe.md` explains every key to its users.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A whole recipe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Name and version of the set.
+    pub dataset: DatasetRecipe,
+    /// Where candidates and evidence come from, by name.
+    pub sources: BTreeMap<String, SourceRecipe>,
+    /// Id lists by name: paths of files with one id a line.
+    #[serde(default)]
+    pub sets: BTreeMap<String, String>,
+    /// How evidence is read.
+    #[serde(default)]
+    pub evidence: EvidenceRecipe,
+    /// Old repository names and today's.
+    #[serde(default)]
+    pub aliases: BTreeMap<String, String>,
+    /// The pools in the order in which they are filled.
+    #[serde(rename = "pool")]
+    pub pools: Vec<PoolRecipe>,
+    /// How task directories are written.
+    pub materialize: MaterializeRecipe,
+    /// How tasks are proved.
+    #[serde(default)]
+    pub prove: ProveRecipe,
+    /// How the final set is chosen.
+    pub resolve: ResolveRecipe,
+    /// What is written for trainers.
+    #[serde(default, rename = "export")]
+    pub exports: Vec<ExportRecipe>,
+}
+
+/// `[dataset]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatasetRecipe {
+    /// Lower-case letters, digits and dashes.
+    pub name: String,
+    /// Such as `v1`.
+    pub version: String,
+}
+
+/// `[sources.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceRecipe {
+    /// Where the data lies.
+    pub kind: SourceKind,
+    /// What the rows are.
+    #[serde(rename = "as")]
+    pub role: SourceRole,
+    /// Path relative to the recipe, for local kinds.
+    pub path: String,
+}
+
+/// Where a source's data lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceKind {
+    /// A local file: JSON lines, a JSON array, or an id list.
+    File,
+    /// A local directory of Harbor task directories.
+    Dir,
+}
+
+/// What the rows of a source are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceRole {
+    /// Task candidates with their patches.
+    Instances,
+    /// Ids only.
+    Ids,
+    /// Ready-made task directories, to be written anew.
+    Tasks,
+    /// Published agent runs.
+    Trajectories,
+    /// Mean rewards of rollouts.
+    RewardMeans,
+    /// States of base images.
+    ImageStates,
+    /// Per repository: test command, environment, where its sources are.
+    Profiles,
+}
+
+/// `[evidence]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EvidenceRecipe {
+    /// What counts as success in both kinds of evidence.
+    pub cross_source: CrossSource,
+    /// Prefixes of model names and their family, or `ignore`.
+    pub models: BTreeMap<String, String>,
+}
+
+impl Default for EvidenceRecipe {
+    fn default() -> Self {
+        let defaults = [
+            ("gpt-4o", "gpt-4o"),
+            ("claude-3-5", "claude-3.5"),
+            ("claude-3.5", "claude-3.5"),
+            ("claude-3-7", "claude-3.7"),
+            ("claude-3.7", "claude-3.7"),
+        ];
+        Self {
+            cross_source: CrossSource::Any,
+            models: defaults.into_iter().map(|(prefix, family)| (prefix.into(), family.into())).collect(),
+        }
+    }
+}
+
+/// When a task counts as solved in both kinds of evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrossSource {
+    /// A reward mean above 0 is enough.
+    Any,
+    /// The reward mean must be exactly 1.
+    Full,
+}
+
+/// `[[pool]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolRecipe {
+    /// The pool's name.
+    pub stage: String,
+    /// Set expression over sources and sets: `a & (b | c) - d`.
+    pub members: String,
+    /// How many tasks are wanted.
+    pub target: u64,
+    /// Most tasks of one repository.
+    pub cap: Cap,
+    /// Set expression of tasks that must be kept.
+    #[serde(default)]
+    pub retain: Option<String>,
+    /// Set expression of tasks that must be taken.
+    #[serde(default)]
+    pub force: Option<String>,
+    /// Whether new picks need an image that is there.
+    #[serde(default)]
+    pub require_image: bool,
+    /// Whether the cap may be raised when the target is not reached.
+    #[serde(default)]
+    pub relax: bool,
+    /// How many replacements are kept ready.
+    #[serde(default)]
+    pub reserve: Reserve,
+}
+
+/// Most tasks of one repository: a number, or a share of the target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Value", into = "String")]
+pub enum Cap {
+    /// That many.
+    Count(u64),
+    /// `"P%"` of the target, rounded up in exact decimal arithmetic; kept as the digits before the sign.
+    Percent(String),
+}
+
+impl TryFrom<toml::Value> for Cap {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, Self::Error> {
+        match value {
+            toml::Value::Integer(count) if count > 0 => Ok(Self::Count(count.unsigned_abs())),
+            toml::Value::String(text) => {
+                let digits = text.strip_suffix('%').map(str::trim).unwrap_or_default();
+                let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+                let plain = |part: &str| {
+                    !part.is_empty() && part.len() <= 9 && part.bytes().all(|c| c.is_ascii_digit())
+                };
+                if plain(whole) && plain(fraction) && digits.bytes().any(|c| matches!(c, b'1'..=b'9')) {
+                    Ok(Self::Percent(digits.to_owned()))
+                } else {
+                    Err(format!(
+                        "`{text}` is no cap: write a whole number above 0, or a share such as \"5%\""
+                    ))
+                }
+            }
+            other => {
+                Err(format!("`{other}` is no cap: write a whole number above 0, or a share such as \"5%\""))
+            }
+        }
+    }
+}
+
+impl From<Cap> for String {
+    fn from(cap: Cap) -> Self {
+        match cap {
+            Cap::Count(count) => count.to_string(),
+            Cap::Percent(digits) => format!("{digits}%"),
+        }
+    }
+}
+
+/// How many replacements a pool keeps ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Value", into = "String")]
+pub enum Reserve {
+    /// At most that many, by the rules of the pool.
+    Count(u64),
+    /// Everything that is left, in order of evidence.
+    Rest,
+}
+
+impl Default for Reserve {
+    fn default() -> Self {
+        Self::Count(0)
+    }
+}
+
+impl TryFrom<toml::Value> for Reserve {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, Self::Error> {
+        match value {
+            toml::Value::Integer(count) if count >= 0 => Ok(Self::Count(count.unsigned_abs())),
+            toml::Value::String(text) if text == "rest" => Ok(Self::Rest),
+            other => Err(format!("`{other}` is no reserve: write a whole number, or \"rest\"")),
+        }
+    }
+}
+
+impl From<Reserve> for String {
+    fn from(reserve: Reserve) -> Self {
+        match reserve {
+            Reserve::Count(count) => count.to_string(),
+            Reserve::Rest => "rest".into(),
+        }
+    }
+}
+
+/// `[materialize]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MaterializeRecipe {
+    /// Where the clean tree comes from.
+    pub workspace: Workspace,
+    /// The image that environments start from; the instance's own image when absent.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// Where the tree lies inside the sandbox.
+    #[serde(default = "default_workdir")]
+    pub workdir: String,
+    /// Organisation in front of the task's package name.
+    #[serde(default = "default_organisation")]
+    pub organisation: String,
+    /// A local directory that is looked into before anything is fetched: source distributions, or git mirrors.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// OCI image layout directory that holds the images; a registry is asked when absent.
+    #[serde(default)]
+    pub layout: Option<String>,
+    /// Time limit of an agent, in seconds.
+    #[serde(default = "default_agent_timeout")]
+    pub agent_timeout_sec: u64,
+    /// Processors of a sandbox.
+    #[serde(default)]
+    pub cpus: Option<f64>,
+    /// Memory of a sandbox in MiB.
+    #[serde(default)]
+    pub memory_mb: Option<u64>,
+}
+
+fn default_workdir() -> String {
+    "/testbed".into()
+}
+
+fn default_organisation() -> String {
+    "seatrial".into()
+}
+
+fn default_agent_timeout() -> u64 {
+    1800
+}
+
+/// Where the clean tree of a repository comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Workspace {
+    /// A source distribution named by the repository's profile.
+    Sdist,
+    /// A git mirror: a directory of bare repositories.
+    Git,
+    /// A directory inside the instance's image.
+    Image(String),
+}
+
+impl TryFrom<String> for Workspace {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.as_str() {
+            "sdist" => Ok(Self::Sdist),
+            "git" => Ok(Self::Git),
+            _ => match text.strip_prefix("image:") {
+                Some(path) if path.starts_with('/') && path.len() > 1 => Ok(Self::Image(path.to_owned())),
+                _ => Err(format!("`{text}` is no workspace: write \"sdist\", \"git\" or \"image:/path\"")),
+            },
+        }
+    }
+}
+
+impl From<Workspace> for String {
+    fn from(workspace: Workspace) -> Self {
+        match workspace {
+            Workspace::Sdist => "sdist".into(),
+            Workspace::Git => "git".into(),
+            Workspace::Image(path) => format!("image:{path}"),
+        }
+    }
+}
+
+/// `[prove]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProveRecipe {
+    /// Oracle trials that must all give 1.
+    pub oracle_runs: u32,
+    /// Nop trials that must all give less than 1.
+    pub nop_runs: u32,
+    /// Runs of each kind after any disagreement.
+    pub confirm_runs: u32,
+    /// Time limit of one suite run in seconds, where the repository's profile names none.
+    pub timeout_sec: u64,
+    /// The engine.
+    pub engine: EngineName,
+}
+
+impl Default for ProveRecipe {
+    fn default() -> Self {
+        Self { oracle_runs: 3, nop_runs: 3, confirm_runs: 10, timeout_sec: 180, engine: EngineName::Native }
+    }
+}
+
+/// Engines by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineName {
+    /// The embedded Linux sandbox.
+    Native,
+}
+
+/// `[resolve]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResolveRecipe {
+    /// Most tasks of one repository over all pools.
+    pub repo_cap: u64,
+    /// Wanted sizes of the splits.
+    pub split: SplitSizes,
+    /// Whether a smaller set is written, with every shortage recorded.
+    #[serde(default)]
+    pub allow_shortfall: bool,
+}
+
+/// Wanted sizes of the splits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitSizes {
+    /// Training.
+    pub train: u64,
+    /// Validation.
+    #[serde(default)]
+    pub validation: u64,
+    /// Test.
+    #[serde(default)]
+    pub test: u64,
+}
+
+/// `[[export]]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportRecipe {
+    /// The format.
+    pub format: ExportFormat,
+}
+
+/// What trainers read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExportFormat {
+    /// Harbor task directories and dataset manifests, one per split.
+    Harbor,
+}

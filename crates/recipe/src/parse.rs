@@ -1,0 +1,212 @@
+//! Text to recipe.
+
+use toml::de::DeTable;
+
+use crate::keys::unknown_keys;
+use crate::model::SourceRole;
+use crate::{Mistake, Recipe, RecipeError};
+
+/// Reads a recipe; `file` is its name for messages.
+///
+/// Unknown keys are all reported at once; then the first value of a wrong type; then everything that is wrong with the
+/// values as a whole.
+pub fn parse(file: &str, text: &str) -> Result<Recipe, RecipeError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let fail = |mistakes| RecipeError::new(file, text, mistakes);
+    let syntax = |error: &toml::de::Error| {
+        let span = error.span().unwrap_or(0..text.len().min(1));
+        vec![Mistake { span, message: error.message().trim().to_owned(), help: None }]
+    };
+    let table = DeTable::parse(text).map_err(|error| fail(syntax(&error)))?;
+    let unknown = unknown_keys(table.get_ref());
+    if !unknown.is_empty() {
+        return Err(fail(unknown));
+    }
+    let recipe: Recipe = toml::from_str(text).map_err(|error| fail(syntax(&error)))?;
+    let mistakes = contradictions(&recipe, table.get_ref());
+    if mistakes.is_empty() { Ok(recipe) } else { Err(fail(mistakes)) }
+}
+
+/// What the types cannot say: names, limits, and parts that need each other.
+fn contradictions(recipe: &Recipe, table: &DeTable<'_>) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    let mut wrong = |path: &[&str], message: String, help: Option<&str>| {
+        mistakes.push(Mistake { span: span_of(table, path), message, help: help.map(str::to_owned) });
+    };
+
+    let portable = |text: &str| {
+        text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.'))
+    };
+    for (key, value) in [("name", &recipe.dataset.name), ("version", &recipe.dataset.version)] {
+        if !portable(value) || value.len() > 80 {
+            wrong(
+                &["dataset", key],
+                format!("`{value}` cannot be part of a directory name"),
+                Some("use lower-case letters, digits, dots and dashes, at most 80"),
+            );
+        }
+    }
+
+    let count = |role| recipe.sources.values().filter(|source| source.role == role).count();
+    if count(SourceRole::Instances) + count(SourceRole::Tasks) == 0 {
+        wrong(
+            &["sources"],
+            "no source gives tasks".into(),
+            Some("add one with as = \"instances\" or as = \"tasks\""),
+        );
+    }
+    for name in recipe.sets.keys() {
+        if recipe.sources.contains_key(name) {
+            wrong(
+                &["sets", name],
+                format!("`{name}` names a source and a set"),
+                Some("give one another name"),
+            );
+        }
+    }
+
+    if recipe.pools.is_empty() {
+        wrong(&["pool"], "no pool".into(), Some("add a [[pool]]"));
+    }
+    let mut stages = std::collections::BTreeSet::new();
+    for pool in &recipe.pools {
+        if !stages.insert(&pool.stage) {
+            wrong(&["pool"], format!("two pools are called `{}`", pool.stage), None);
+        }
+        if pool.target == 0 {
+            wrong(&["pool"], format!("pool `{}` has the target 0", pool.stage), None);
+        }
+    }
+
+    let materialize = &recipe.materialize;
+    if !materialize.workdir.starts_with('/') || materialize.workdir.split('/').any(|part| part == "..") {
+        wrong(
+            &["materialize", "workdir"],
+            format!("`{}` is not an absolute path", materialize.workdir),
+            Some("write one such as \"/testbed\""),
+        );
+    }
+    if materialize.agent_timeout_sec == 0 {
+        wrong(&["materialize", "agent_timeout_sec"], "a time limit is above 0".into(), None);
+    }
+    if materialize.cpus.is_some_and(|cpus| !cpus.is_finite() || cpus <= 0.0) {
+        wrong(&["materialize", "cpus"], "a number of processors is finite and above 0".into(), None);
+    }
+    if materialize.memory_mb == Some(0) {
+        wrong(&["materialize", "memory_mb"], "a memory limit is above 0".into(), None);
+    }
+
+    let prove = &recipe.prove;
+    for (key, runs) in [("oracle_runs", prove.oracle_runs), ("nop_runs", prove.nop_runs)] {
+        if runs == 0 {
+            wrong(&["prove", key], "nothing is proved by 0 runs".into(), Some("3 is usual"));
+        }
+        if prove.confirm_runs < runs {
+            wrong(
+                &["prove", "confirm_runs"],
+                format!("confirm_runs is {}, less than {key} = {runs}", prove.confirm_runs),
+                None,
+            );
+        }
+    }
+    if prove.timeout_sec == 0 {
+        wrong(&["prove", "timeout_sec"], "a time limit is above 0".into(), None);
+    }
+    if recipe.resolve.repo_cap == 0 {
+        wrong(&["resolve", "repo_cap"], "a cap of 0 leaves no task".into(), None);
+    }
+    mistakes
+}
+
+/// The place of a value, or of the nearest table around it, or the start of the text.
+fn span_of(table: &DeTable<'_>, path: &[&str]) -> std::ops::Range<usize> {
+    let mut span = 0..0;
+    let mut table = table;
+    for part in path {
+        let Some((_, value)) = table.iter().find(|(key, _)| key.get_ref() == part) else { break };
+        span = value.span();
+        match value.get_ref().as_table() {
+            Some(inner) => table = inner,
+            None => break,
+        }
+    }
+    span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cap, Reserve};
+    use crate::template::TEMPLATE;
+
+    fn mistakes(text: &str) -> Vec<String> {
+        let error = parse("seatrial.toml", text).expect_err("the recipe was accepted");
+        error
+            .mistakes()
+            .iter()
+            .map(|mistake| {
+                let (line, column) = error.position(mistake);
+                format!("{line}:{column} {} ({})", mistake.message, mistake.help.as_deref().unwrap_or("-"))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_template_is_a_recipe() {
+        let recipe = parse("seatrial.toml", TEMPLATE).unwrap();
+        assert!(matches!(recipe.pools[0].cap, Cap::Count(_) | Cap::Percent(_)));
+    }
+
+    #[test]
+    fn all_unknown_keys_are_named_with_their_near_names() {
+        let text = TEMPLATE.replace("target =", "taget =").replace("oracle_runs", "oracle_run");
+        let found = mistakes(&text);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("unknown key `pool.taget` (did you mean `target`?)"), "{found:?}");
+        assert!(
+            found[1].contains("unknown key `prove.oracle_run` (did you mean `oracle_runs`?)"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_section_of_later_versions_is_named_as_such() {
+        let found = mistakes(&format!("{TEMPLATE}\n[images]\nshards = 80\n"));
+        assert!(
+            found[0].contains("`[images]` belongs to stages that this version does not have"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_refused_where_they_stand() {
+        for (from, to, expected) in [
+            ("cap = 2", "cap = 0.05", "no cap"),
+            ("cap = 2", "cap = \"0%\"", "no cap"),
+            ("cap = 2", "cap = -1", "no cap"),
+            ("nop_runs = 3", "nop_runs = 0", "nothing is proved by 0 runs"),
+            ("workspace = \"sdist\"", "workspace = \"tarball\"", "no workspace"),
+            ("name = \"my-set\"", "name = \"../x\"", "cannot be part of a directory name"),
+        ] {
+            assert!(TEMPLATE.contains(from), "{from}");
+            let found = mistakes(&TEMPLATE.replace(from, to));
+            assert!(found[0].contains(expected), "{to}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn caps_and_reserves_have_two_forms() {
+        let text =
+            TEMPLATE.replace("\ncap = 2", "\ncap = \"5%\"").replace("reserve = \"rest\"", "reserve = 7");
+        let recipe = parse("seatrial.toml", &text).unwrap();
+        assert_eq!(recipe.pools[0].cap, Cap::Percent("5".into()));
+        assert_eq!(recipe.pools[0].reserve, Reserve::Count(7));
+    }
+
+    #[test]
+    fn broken_toml_shows_its_place() {
+        let found = mistakes("[dataset\nname = 1\n");
+        assert!(found[0].starts_with("1:"), "{found:?}");
+    }
+}
