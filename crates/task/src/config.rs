@@ -1,0 +1,5 @@
+//! x
+/// Why.
+#[derive(Debug, thiserror::Error)]
+#[error("x")]
+pub struct ConfigError;

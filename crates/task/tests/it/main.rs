@@ -1,0 +1,4 @@
+//! The crate against real task directories, patches and git itself.
+
+mod corpus;
+mod digests;
