@@ -30,7 +30,7 @@ impl Patterns {
         let lines = text.lines().filter_map(|line| {
             let mut builder = GitignoreBuilder::new("");
             builder.add_line(None, line).ok()?;
-            builder.build().ok().filter(|pattern| pattern.len() > 0)
+            builder.build().ok().filter(|pattern| !pattern.is_empty())
         });
         Self(lines.collect())
     }

@@ -1,5 +1,7 @@
 //! Paths and other foreign bytes, made fit for messages.
 
+use std::fmt::Write as _;
+
 /// Shows `bytes` as text: valid UTF-8 as it is with control characters escaped, every other byte as `\xNN`.
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
@@ -8,7 +10,7 @@ pub fn printable(bytes: &[u8]) -> String {
             if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
         }
         for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
+            write!(text, "\\x{byte:02x}").expect("a string takes everything");
         }
     }
     text

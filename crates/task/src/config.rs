@@ -1,5 +1,0 @@
-//! x
-/// Why.
-#[derive(Debug, thiserror::Error)]
-#[error("x")]
-pub struct ConfigError;
