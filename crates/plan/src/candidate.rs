@@ -1,0 +1,150 @@
+//! Candidates: instance rows reduced to what a plan asks for, and the check that every id means one task.
+
+use std::collections::BTreeMap;
+
+use ident::{CanonicalError, Digest, RepoKey, TaskId, to_canonical_json};
+use record::Instance;
+
+use crate::{InputError, Note, PlanInput};
+
+/// One row of an instance collection, without its patch and tests.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    /// The task's id as given.
+    pub id: String,
+    /// The collection's name for the repository; read only when the id names none.
+    pub repo: String,
+    /// The collection's image, as given.
+    pub image: String,
+    /// Digest of the whole row, to tell repeated rows from contradicting ones.
+    pub row: Digest,
+}
+
+impl Candidate {
+    /// Reduces an instance; its digest is that of the row's canonical JSON.
+    pub fn of(instance: &Instance) -> Result<Self, CanonicalError> {
+        Ok(Self {
+            id: instance.instance_id.to_string(),
+            repo: instance.repo.clone(),
+            image: instance.image_name.clone(),
+            row: Digest::of(to_canonical_json(instance)?),
+        })
+    }
+
+    /// The repository that the id names, or else the one of the row, before any alias.
+    pub(crate) fn repo_key(&self, id: &TaskId) -> Result<RepoKey, InputError> {
+        RepoKey::of_task(id)
+            .or_else(|_| RepoKey::parse(&self.repo))
+            .map_err(|_| InputError::NoRepository { id: self.id.clone(), repo: self.repo.clone() })
+    }
+}
+
+/// The candidates by id, one row each.
+pub(crate) type Catalog<'a> = BTreeMap<&'a str, &'a Candidate>;
+
+/// Collapses repeated rows and refuses contradicting ones and ids that cannot be told apart safely.
+pub(crate) fn catalog<'a>(
+    input: &'a PlanInput,
+    errors: &mut Vec<InputError>,
+    notes: &mut Vec<Note>,
+) -> Catalog<'a> {
+    let mut catalog = Catalog::new();
+    let mut repeated: BTreeMap<String, u64> = BTreeMap::new();
+    let mut rows: Vec<&Candidate> = input.instances.iter().collect();
+    rows.sort_unstable();
+    for run in rows.chunk_by(|a, b| a.id == b.id) {
+        let first = run[0];
+        if run.iter().any(|row| *row != first) {
+            errors.push(InputError::InstanceConflict { id: first.id.clone(), rows: run.len() as u64 });
+        } else if run.len() > 1 {
+            repeated.insert(first.id.clone(), run.len() as u64);
+        }
+        if let Err(error) = TaskId::new(first.id.as_str()) {
+            errors.push(InputError::TaskId(error));
+        }
+        catalog.insert(&first.id, first);
+    }
+    if !repeated.is_empty() {
+        notes.push(Note::RepeatedInstances { rows: repeated });
+    }
+    near_ids(input, errors);
+    catalog
+}
+
+/// Names every pair of ids, over the instances and all id lists, that differ only in case or outer white space: on
+/// some file systems they would be one directory.
+fn near_ids(input: &PlanInput, errors: &mut Vec<InputError>) {
+    let instances = input.instances.iter().map(|candidate| (candidate.id.as_str(), "instances"));
+    let listed = input.sets.iter().flat_map(|(name, ids)| ids.iter().map(|id| (id.as_str(), name.as_str())));
+    let mut places: BTreeMap<&str, &str> = BTreeMap::new();
+    for (id, place) in instances.chain(listed) {
+        places.entry(id).or_insert(place);
+    }
+    let mut folded: Vec<(String, &str, &str)> =
+        places.into_iter().map(|(id, place)| (id.trim().to_lowercase(), id, place)).collect();
+    folded.sort_unstable();
+    for run in folded.chunk_by(|a, b| a.0 == b.0) {
+        let (_, first, first_place) = &run[0];
+        for (_, second, second_place) in &run[1..] {
+            errors.push(InputError::NearIds {
+                first: (*first).to_owned(),
+                first_place: (*first_place).to_owned(),
+                second: (*second).to_owned(),
+                second_place: (*second_place).to_owned(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: &str, content: &str) -> Candidate {
+        Candidate { id: id.into(), repo: "o/a".into(), image: String::new(), row: Digest::of(content) }
+    }
+
+    fn read(rows: Vec<Candidate>) -> (usize, Vec<InputError>, Vec<Note>) {
+        let input = PlanInput { instances: rows, ..PlanInput::default() };
+        let (mut errors, mut notes) = (Vec::new(), Vec::new());
+        let size = catalog(&input, &mut errors, &mut notes).len();
+        (size, errors, notes)
+    }
+
+    #[test]
+    fn identical_rows_collapse_with_a_count() {
+        let (size, errors, notes) = read(vec![row("a.1", "x"), row("b.1", "x"), row("a.1", "x")]);
+        assert_eq!((size, errors), (2, vec![]));
+        assert_eq!(notes, [Note::RepeatedInstances { rows: [("a.1".to_owned(), 2)].into() }]);
+    }
+
+    #[test]
+    fn contradicting_rows_and_lookalikes_are_named() {
+        let (_, errors, _) = read(vec![row("a.1", "x"), row("a.1", "y"), row("A.1", "x"), row("a.1 ", "x")]);
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert!(texts.iter().any(|text| text.contains("2 rows") && text.contains("`a.1`")), "{texts:?}");
+        for other in ["`a.1`", "`a.1 `"] {
+            assert!(texts.iter().any(|text| text.contains("`A.1`") && text.contains(other)), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn lookalikes_between_a_list_and_the_instances_are_named() {
+        let input = PlanInput {
+            instances: vec![row("a.1", "x")],
+            sets: [("keep".to_owned(), vec!["a.1".to_owned(), "A.1".to_owned()])].into(),
+            ..PlanInput::default()
+        };
+        let mut errors = Vec::new();
+        catalog(&input, &mut errors, &mut Vec::new());
+        assert!(matches!(&errors[..], [InputError::NearIds { first, first_place, second, second_place }]
+            if first == "A.1" && first_place == "keep" && second == "a.1" && second_place == "instances"));
+    }
+
+    #[test]
+    fn the_id_names_the_repository_before_the_row_does() {
+        let key = |id: &str| row(id, "x").repo_key(&TaskId::new(id).unwrap()).unwrap();
+        assert_eq!(key("Own__Na.me.01234567.pr_1").as_str(), "own/na.me");
+        assert_eq!(key("tiny-add").as_str(), "o/a");
+    }
+}
