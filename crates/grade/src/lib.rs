@@ -1,1 +1,33 @@
 //! Test logs to test statuses to rewards; the same logic vendored into tasks.
+//!
+//! What comes in: the bytes of a recorded log ([`parse_log`]) or of the report the pytest plugin writes
+//! ([`read_report`]), the tests a task requires, the exit status of the suite, and on the host the bytes of the
+//! reward files. What goes out: a [`Verdict`] ([`decide`]) and a [`Reward`] ([`read_reward`]). Everything here is a
+//! function from values to values; files, processes and time belong to the callers. [`vendored`] holds the Python
+//! twin that runs inside a task; tests keep the two equal.
+//!
+//! Invariants: a run that does not count never gets reward 1; an unreadable reward is an error and never 0; the
+//! same input gives the same verdict, byte for byte.
+
+mod config;
+mod json;
+mod lines;
+mod log;
+mod pytest;
+mod report;
+mod reward;
+mod run;
+mod status;
+mod surface;
+mod unittest;
+pub mod vendored;
+mod verdict;
+
+pub use config::{CONFIG_SCHEMA, ConfigError, VerifierConfig};
+pub use log::{Framework, Marks, parse_log};
+pub use report::{MAX_REPORT_BYTES, REPORT_SCHEMA, read_report};
+pub use reward::{Reward, RewardError, RewardSource, read_reward};
+pub use run::{Completion, SuiteRun};
+pub use status::{StatusMap, TestStatus};
+pub use surface::{ANCESTOR_FILES, KEPT_FOLDERS, PYTEST_PATTERNS, Surface, SurfacePatterns};
+pub use verdict::{Outcome, Reason, Required, Tally, VERDICT_SCHEMA, Verdict, decide};
