@@ -1,0 +1,8 @@
+//! The init of the native engine as a program of its own, for tests and measurements of this crate.
+
+fn main() {
+    if std::env::args().nth(1).as_deref() == Some(sandbox::native::INIT_ARGUMENT) {
+        sandbox::native::init_main();
+    }
+    std::process::exit(2);
+}

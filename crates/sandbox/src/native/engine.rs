@@ -1,0 +1,211 @@
+//! The engine itself: what is found out once, and the start of a sandbox.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use fs_err as fs;
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use crate::native::cgroup::{Enforceable, Hierarchy, group_name};
+use crate::native::launch::Process;
+use crate::native::running::{Parts, Running};
+use crate::native::scratch::Scratch;
+use crate::native::stack;
+use crate::native::wire::Setup;
+use crate::{Engine, Network, Sandbox, SandboxError, SandboxSpec};
+
+/// The engine's name.
+const NAME: &str = "native";
+
+/// How to set the engine up.
+#[derive(Debug, Clone)]
+pub struct NativeConfig {
+    /// The program that offers the hidden init entry, normally the running program itself.
+    pub init: PathBuf,
+    /// Refuse to start a sandbox whose limits cannot be held on this machine. Otherwise it starts, a warning is
+    /// logged, and [`Native::enforceable`] tells which limits hold.
+    pub require_limits: bool,
+}
+
+/// The embedded engine.
+#[derive(Debug)]
+pub struct Native {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    init: Program,
+    hierarchy: Hierarchy,
+    require_limits: bool,
+    started: AtomicU64,
+}
+
+impl Native {
+    /// Prepares the engine: copies the init program, finds the control groups, and removes the groups that killed
+    /// runs left behind.
+    pub fn new(config: NativeConfig) -> Result<Self, SandboxError> {
+        let unavailable = |reason: String| SandboxError::Unavailable { engine: NAME, reason };
+        let init =
+            Program::copy(config.init).map_err(|error| unavailable(format!("no init program: {error}")))?;
+        let hierarchy = Hierarchy::discover();
+        hierarchy.sweep();
+        let shared =
+            Shared { init, hierarchy, require_limits: config.require_limits, started: AtomicU64::new(0) };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Which limits hold on this machine.
+    pub fn enforceable(&self) -> Enforceable {
+        self.shared.hierarchy.enforceable()
+    }
+}
+
+#[async_trait]
+impl Engine for Native {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    async fn start(&self, spec: &SandboxSpec) -> Result<Box<dyn Sandbox>, SandboxError> {
+        Ok(Box::new(self.launch(spec).await?))
+    }
+}
+
+impl Native {
+    /// Starts a sandbox without hiding its type.
+    pub(crate) async fn launch(&self, spec: &SandboxSpec) -> Result<Running, SandboxError> {
+        let shared = Arc::clone(&self.shared);
+        let spec = spec.clone();
+        // Starting blocks for some milliseconds on the kernel and on the init.
+        tokio::task::spawn_blocking(move || shared.start(spec))
+            .await
+            .map_err(|error| SandboxError::Lost(format!("the start was interrupted: {error}")))?
+    }
+}
+
+impl Shared {
+    fn start(&self, spec: SandboxSpec) -> Result<Running, SandboxError> {
+        let missing = self.hierarchy.enforceable().missing(&spec.limits);
+        if !missing.is_empty() {
+            let what = format!("{} limits on this machine: no usable control group", missing.join(", "));
+            if self.require_limits {
+                return Err(SandboxError::Unsupported { engine: NAME, what });
+            }
+            tracing::warn!(
+                sandbox = spec.name,
+                missing = missing.join(","),
+                "limits are not held on this machine"
+            );
+        }
+        let parts = self
+            .build(&spec)
+            .map_err(|error| SandboxError::Start { name: spec.name.clone(), reason: error.to_string() })?;
+        Ok(Running::new(spec, parts))
+    }
+
+    /// Builds everything that belongs to a sandbox; what was built before an error goes with the error.
+    fn build(&self, spec: &SandboxSpec) -> io::Result<Parts> {
+        let name = group_name(self.started.fetch_add(1, Ordering::Relaxed));
+        let scratch = Scratch::create(&spec.scratch, &name)?;
+        let overlays = stack::plan(&spec.image.layers, scratch.path())?;
+        overlays.iter().try_for_each(|overlay| scratch.prepare(overlay))?;
+        let hostname = hostname(&spec.name);
+        let setup = Setup {
+            identity_map: rustix::process::geteuid().is_root(),
+            isolate_network: spec.network == Network::None,
+            stage: scratch.stage(),
+            mount_points: overlays
+                .iter()
+                .map(|overlay| overlay.at.clone())
+                .chain(stack::MOUNT_POINTS.iter().map(PathBuf::from))
+                .collect(),
+            files: provided_files(&hostname, spec.network),
+            memory_upper: None,
+            hostname,
+            overlays,
+        };
+        let group = self.hierarchy.create(&name, &spec.limits)?;
+        let process = Process::start(&self.init.path(), &setup, &group)?;
+        Ok(Parts { process, group, scratch })
+    }
+}
+
+/// The files every sandbox gets from the engine instead of its image.
+fn provided_files(hostname: &str, network: Network) -> BTreeMap<PathBuf, String> {
+    let resolver = match network {
+        Network::None => String::new(),
+        // Only what it says goes in, not the file: it may change under the sandbox, or be a link.
+        Network::Public => fs::read_to_string("/etc/resolv.conf").unwrap_or_default(),
+    };
+    let hosts =
+        format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t{hostname}\n");
+    BTreeMap::from([
+        ("/etc/hostname".into(), format!("{hostname}\n")),
+        ("/etc/hosts".into(), hosts),
+        ("/etc/resolv.conf".into(), resolver),
+    ])
+}
+
+/// A host name made from a sandbox name: letters, digits and hyphens, at most 63 of them.
+fn hostname(name: &str) -> String {
+    let text: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .take(63)
+        .collect();
+    let text = text.trim_matches('-');
+    if text.is_empty() { "sandbox".to_owned() } else { text.to_owned() }
+}
+
+/// The init program in a sealed memory file.
+///
+/// Root inside a sandbox has the number of root outside. Should a command ever get hold of the program that started
+/// it, through `/proc` or as the interpreter of a script, it finds a file that nobody can change.
+#[derive(Debug)]
+enum Program {
+    Sealed(OwnedFd),
+    /// Where memory files may not be executed.
+    File(PathBuf),
+}
+
+impl Program {
+    fn copy(path: PathBuf) -> io::Result<Self> {
+        let mut source = fs::File::open(&path)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        // Kernels before 6.3 do not know the flag and make every memory file executable.
+        let memory = rustix::fs::memfd_create("seatrial-init", flags | MemfdFlags::EXEC)
+            .or_else(|_| rustix::fs::memfd_create("seatrial-init", flags));
+        let Ok(memory) = memory else { return Ok(Self::File(path)) };
+        let mut memory = File::from(memory);
+        io::copy(&mut source, &mut memory)?;
+        let seals = SealFlags::SEAL | SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK;
+        rustix::fs::fcntl_add_seals(&memory, seals)?;
+        Ok(Self::Sealed(memory.into()))
+    }
+
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Sealed(memory) => format!("/proc/self/fd/{}", memory.as_raw_fd()).into(),
+            Self::File(path) => path.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hostname;
+
+    #[test]
+    fn host_names_are_plain() {
+        assert_eq!(hostname("Task_1/oracle.3"), "task-1-oracle-3");
+        assert_eq!(hostname("--"), "sandbox");
+        assert_eq!(hostname(&"x".repeat(100)).len(), 63);
+    }
+}

@@ -1,0 +1,53 @@
+//! What a command may do: capabilities, resource limits, no new privileges, the system call filter.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use crate::native::init::syscalls::Filters;
+use crate::native::init::user::Identity;
+
+/// What root keeps inside: enough to install packages, own files and switch users, nothing that reaches the kernel's
+/// configuration. Docker's default set without `MKNOD`, `NET_RAW` and `AUDIT_WRITE`.
+const KEPT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::SYS_CHROOT)
+    .union(CapabilitySet::SETFCAP);
+
+/// Takes every capability outside the kept set out of the bounding set, for this process and all its children.
+pub(super) fn limit_bounding_set() -> io::Result<()> {
+    for bit in 0..u64::BITS {
+        let capability = CapabilitySet::from_bits_retain(1 << bit);
+        if KEPT.contains(capability) {
+            continue;
+        }
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            Ok(()) => {}
+            // The first number this kernel does not know: there are no higher ones.
+            Err(rustix::io::Errno::INVAL) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Turns the current process into one that is ready to become the command of `identity`. There is no way back.
+pub(super) fn drop_to(identity: &Identity, filters: &Filters) -> io::Result<()> {
+    let no_core = Rlimit { current: Some(0), maximum: Some(0) };
+    rustix::process::setrlimit(Resource::Core, no_core)?;
+    identity.assume()?;
+    let kept = if identity.is_root() { KEPT } else { CapabilitySet::empty() };
+    rustix::thread::clear_ambient_capability_set()?;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets)?;
+    rustix::thread::set_no_new_privs(true)?;
+    filters.apply()
+}

@@ -1,0 +1,22 @@
+//! The embedded engine: Linux namespaces, overlays and control groups, without a daemon.
+//!
+//! A program that embeds it offers a hidden entry: when its first argument is [`INIT_ARGUMENT`] it calls
+//! [`init_main`] before anything else. [`Native`] re-executes the program through that entry once per sandbox.
+//! What a sandbox stops and what it does not is written down in `docs/design/0002-native-sandbox.md`.
+
+mod capture;
+mod cgroup;
+mod engine;
+mod exec;
+mod init;
+mod launch;
+mod running;
+mod scratch;
+mod stack;
+mod sys;
+mod wire;
+
+pub use cgroup::Enforceable;
+pub use engine::{Native, NativeConfig};
+pub use init::init_main;
+pub use launch::INIT_ARGUMENT;

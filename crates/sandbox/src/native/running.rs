@@ -1,0 +1,202 @@
+//! A running sandbox, seen from the engine.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+
+use crate::native::cgroup::Group;
+use crate::native::exec;
+use crate::native::launch::Process;
+use crate::native::scratch::Scratch;
+use crate::native::wire::{self, Operation, Reply, TransferRequest};
+use crate::{ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
+
+/// How long process 1 may take to kill what it can kill at once.
+const KILL_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a sandbox consists of; the order is the order of its removal.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) process: Process,
+    pub(crate) group: Group,
+    pub(crate) scratch: Scratch,
+}
+
+impl Parts {
+    /// Ends the processes, then removes what they used.
+    fn remove(mut self) -> io::Result<()> {
+        self.process.end()?;
+        let group = self.group.remove();
+        self.scratch.remove()?;
+        group
+    }
+}
+
+/// One running sandbox of the native engine.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) spec: SandboxSpec,
+    parts: Option<Parts>,
+}
+
+impl Running {
+    pub(crate) fn new(spec: SandboxSpec, parts: Parts) -> Self {
+        Self { spec, parts: Some(parts) }
+    }
+
+    fn parts(&self) -> Result<&Parts, SandboxError> {
+        self.parts.as_ref().ok_or_else(|| SandboxError::Lost("it was destroyed".into()))
+    }
+
+    /// Sends a request with its body and streams; returns where the answers arrive.
+    pub(crate) async fn request(
+        &self,
+        operation: Operation,
+        body: &OwnedFd,
+        streams: &[BorrowedFd<'_>],
+    ) -> Result<Answers, SandboxError> {
+        let (ours, theirs) =
+            std::os::unix::net::UnixStream::pair().map_err(io_error("making an answer socket"))?;
+        ours.set_nonblocking(true).map_err(io_error("making an answer socket"))?;
+        let ours = UnixStream::from_std(ours).map_err(io_error("making an answer socket"))?;
+        let mut fds = vec![body.as_fd(), theirs.as_fd()];
+        fds.extend_from_slice(streams);
+        let control = &self.parts()?.process.control;
+        wire::send_request(control, operation, &fds)
+            .map_err(|error| SandboxError::Lost(error.to_string()))?;
+        Ok(Answers { socket: BufReader::new(ours) })
+    }
+}
+
+#[async_trait]
+impl Sandbox for Running {
+    async fn exec(&self, command: &ExecSpec) -> Result<ExecOutcome, SandboxError> {
+        exec::run(self, command).await
+    }
+
+    async fn upload(&self, tar: &[u8], directory: &str) -> Result<(), SandboxError> {
+        let what = || format!("unpacking files into {directory}");
+        let body = wire::body(&TransferRequest { path: directory.to_owned() }).map_err(io_error(what()))?;
+        let (theirs, ours) = pipe_pair().map_err(io_error(what()))?;
+        let mut answers = self.request(Operation::Upload, &body, &[theirs.as_fd()]).await?;
+        drop(theirs);
+        let mut sender = pipe::Sender::from_owned_fd(ours).map_err(io_error(what()))?;
+        let send = async {
+            // When the other side stops reading, its answer says why.
+            let _ = sender.write_all(tar).await;
+            drop(sender);
+        };
+        let ((), reply) = tokio::join!(send, answers.next());
+        match reply? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&what(), other)),
+        }
+    }
+
+    async fn download(&self, path: &str, limit: u64) -> Result<Vec<u8>, SandboxError> {
+        let what = || format!("packing {path}");
+        let body = wire::body(&TransferRequest { path: path.to_owned() }).map_err(io_error(what()))?;
+        let (ours, theirs) = pipe_pair().map_err(io_error(what()))?;
+        let mut answers = self.request(Operation::Download, &body, &[theirs.as_fd()]).await?;
+        drop(theirs);
+        let receiver = pipe::Receiver::from_owned_fd(ours).map_err(io_error(what()))?;
+        let mut bytes = Vec::new();
+        receiver.take(limit.saturating_add(1)).read_to_end(&mut bytes).await.map_err(io_error(what()))?;
+        if bytes.len() as u64 > limit {
+            return Err(SandboxError::TooLarge { what: format!("{path} in the sandbox, packed,"), limit });
+        }
+        match answers.next().await? {
+            Reply::Done => Ok(bytes),
+            Reply::NoSuchPath => Err(SandboxError::NoSuchPath(path.to_owned())),
+            other => Err(unexpected(&what(), other)),
+        }
+    }
+
+    async fn kill_all(&self) -> Result<(), SandboxError> {
+        let body = wire::body(&()).map_err(io_error("preparing a request"))?;
+        let mut answers = self.request(Operation::KillAll, &body, &[]).await?;
+        match tokio::time::timeout(KILL_PATIENCE, answers.next()).await {
+            Ok(reply) => match reply? {
+                Reply::Done => Ok(()),
+                other => Err(unexpected("killing the sandbox's processes", other)),
+            },
+            Err(_) => Err(SandboxError::Lost(format!(
+                "its processes did not end within {} s of being killed",
+                KILL_PATIENCE.as_secs()
+            ))),
+        }
+    }
+
+    async fn usage(&self) -> Result<Usage, SandboxError> {
+        Ok(self.parts()?.group.usage())
+    }
+
+    async fn destroy(mut self: Box<Self>) -> Result<(), SandboxError> {
+        let Some(parts) = self.parts.take() else { return Ok(()) };
+        tokio::task::spawn_blocking(move || parts.remove())
+            .await
+            .map_err(|error| SandboxError::Lost(format!("its removal was interrupted: {error}")))?
+            .map_err(io_error(format!("removing sandbox {}", self.spec.name)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(parts) = self.parts.take() else { return };
+        // Whoever drops a sandbox may be on a thread that must not wait.
+        std::thread::spawn(move || {
+            if let Err(error) = parts.remove() {
+                tracing::warn!(%error, "a dropped sandbox could not be removed");
+            }
+        });
+    }
+}
+
+/// The answers to one request. Dropping them tells the init that nobody waits any more.
+pub(crate) struct Answers {
+    socket: BufReader<UnixStream>,
+}
+
+impl Answers {
+    /// The next answer. May be dropped and called again without losing anything only when nothing has arrived;
+    /// every request gets its answer in one small write.
+    pub(crate) async fn next(&mut self) -> Result<Reply, SandboxError> {
+        let mut line = Vec::new();
+        let lost = |reason: String| SandboxError::Lost(reason);
+        self.socket.read_until(b'\n', &mut line).await.map_err(|error| lost(error.to_string()))?;
+        if line.is_empty() {
+            return Err(lost("its init ended".into()));
+        }
+        serde_json::from_slice(&line)
+            .map_err(|error| lost(format!("its init gave an answer that is none: {error}")))
+    }
+
+    /// Asks the init to end what the request started.
+    pub(crate) async fn stop(&mut self) -> Result<(), SandboxError> {
+        self.socket.get_mut().write_all(b"k").await.map_err(|error| SandboxError::Lost(error.to_string()))
+    }
+}
+
+/// A pipe, reading end first.
+pub(crate) fn pipe_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+pub(crate) fn io_error(doing: impl Into<String>) -> impl FnOnce(io::Error) -> SandboxError {
+    let doing = doing.into();
+    move |source| SandboxError::Io { doing, source }
+}
+
+fn unexpected(doing: &str, reply: Reply) -> SandboxError {
+    let reason = match reply {
+        Reply::Failed(reason) => reason,
+        Reply::Signal(signal) => format!("signal {signal} ended the helper"),
+        other => format!("unexpected answer {other:?}"),
+    };
+    SandboxError::Io { doing: doing.to_owned(), source: io::Error::other(reason) }
+}

@@ -1,0 +1,4 @@
+//! Real sandboxes over the host's own `/usr`.
+
+mod host;
+mod smoke;
