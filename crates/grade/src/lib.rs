@@ -30,4 +30,6 @@ pub use reward::{Reward, RewardError, RewardSource, read_reward};
 pub use run::{Completion, SuiteRun};
 pub use status::{StatusMap, TestStatus};
 pub use surface::{ANCESTOR_FILES, KEPT_FOLDERS, PYTEST_PATTERNS, Surface, SurfacePatterns};
-pub use verdict::{Outcome, Reason, Required, Tally, VERDICT_SCHEMA, Verdict, decide};
+pub use verdict::{
+    Outcome, Reason, Required, RestoredSurface, Tally, VERDICT_SCHEMA, Verdict, VerifierReport, decide,
+};

@@ -115,7 +115,7 @@ impl Parser {
         if let Some(found) = SUB_SUMMARY.captures(line) {
             let (_, [rest]) = found.extract();
             if let Some(id) = summary_id(rest) {
-                self.record(id, "FAILED");
+                self.run.statuses.record_failed_part(id);
             }
             return;
         }
@@ -173,7 +173,7 @@ impl Parser {
         let (id, rest) = split_id(body);
         if let Some(found) = SUB_LINE.captures(&format!(" {rest}")) {
             if found.extract::<1>().1[0].starts_with("SUBFAIL") {
-                self.record(id, "FAILED");
+                self.run.statuses.record_failed_part(id);
             }
         } else {
             self.pending = Some(id.to_owned());

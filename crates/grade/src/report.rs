@@ -21,7 +21,7 @@ const MAX_ID_CHARS: usize = 16_384;
 
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-#[expect(dead_code, reason = "versions and phases are there for people, and a line must hold them")]
+#[expect(dead_code, reason = "versions are there for people, and the line must hold them")]
 enum Line {
     Start { nonce: String, n: u64, schema: String, pytest: String, python: String },
     Test { nonce: String, n: u64, id: String, when: String, status: String },
@@ -41,6 +41,14 @@ pub fn read_report(report: &[u8], nonce: &str) -> Option<SuiteRun> {
         reader.run.detail = Some(detail);
     }
     Some(reader.run)
+}
+
+/// What a result line speaks of.
+#[derive(Clone, Copy)]
+enum Source {
+    Test,
+    Subtest,
+    Collection,
 }
 
 struct Reader<'a> {
@@ -102,13 +110,18 @@ impl Reader<'_> {
                 self.run.completion = Completion::Complete;
                 self.run.end_exit = Some(exit);
             }
-            Line::Test { id, status, .. } => self.result(&id, &status, false).ok_or_else(strange)?,
-            Line::Collect { id, status, .. } => self.result(&id, &status, true).ok_or_else(strange)?,
+            Line::Test { id, when, status, .. } => {
+                let source = if when == "subtest" { Source::Subtest } else { Source::Test };
+                self.result(&id, &status, source).ok_or_else(strange)?;
+            }
+            Line::Collect { id, status, .. } => {
+                self.result(&id, &status, Source::Collection).ok_or_else(strange)?;
+            }
         }
         Ok(())
     }
 
-    fn result(&mut self, id: &str, word: &str, collecting: bool) -> Option<()> {
+    fn result(&mut self, id: &str, word: &str, source: Source) -> Option<()> {
         if id.chars().count() > MAX_ID_CHARS {
             return None;
         }
@@ -123,11 +136,12 @@ impl Reader<'_> {
             _ => return None,
         };
         *self.counts.entry(word.to_owned()).or_default() += 1;
-        match status {
-            None => self.run.statuses.record_rerun(id),
+        match (status, source) {
+            (None, _) => self.run.statuses.record_rerun(id),
+            (Some(TestStatus::Failed), Source::Subtest) => self.run.statuses.record_failed_part(id),
             // A skipped file or class has no test id.
-            Some(TestStatus::Skipped) if collecting => self.run.placed_skips += 1,
-            Some(status) => self.run.statuses.record(id, status),
+            (Some(TestStatus::Skipped), Source::Collection) => self.run.placed_skips += 1,
+            (Some(status), _) => self.run.statuses.record(id, status),
         }
         Some(())
     }

@@ -43,12 +43,13 @@ impl TestStatus {
 
 /// Test ids with their statuses.
 ///
-/// The worst result of a test counts. An error beside another status is the teardown or set-up of the same test and
+/// The worst result of a test counts, and a failing subtest fails its test. An error beside another status is the teardown or set-up of the same test and
 /// no disagreement; any other pair of different statuses, and every rerun, marks the test as flaky.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusMap {
     statuses: BTreeMap<String, TestStatus>,
     flaky: BTreeSet<String>,
+    failed_parts: BTreeSet<String>,
 }
 
 impl StatusMap {
@@ -61,12 +62,18 @@ impl StatusMap {
         if *before == status {
             return;
         }
-        if *before != TestStatus::Error && status != TestStatus::Error {
+        if *before != TestStatus::Error && status != TestStatus::Error && !self.failed_parts.contains(id) {
             self.flaky.insert(id.to_owned());
         }
         if status.severity() > before.severity() {
             *before = status;
         }
+    }
+
+    /// Adds the failure of a subtest, which fails its test whatever the test's own result is.
+    pub fn record_failed_part(&mut self, id: &str) {
+        self.failed_parts.insert(id.to_owned());
+        self.record(id, TestStatus::Failed);
     }
 
     /// Notes that the runner ran a test again after a failure.
@@ -138,6 +145,20 @@ mod tests {
         map.record("a", TestStatus::Error);
         assert_eq!(map.get("a"), Some(TestStatus::Error));
         assert!(!map.is_flaky("a"));
+    }
+
+    #[test]
+    fn a_failing_subtest_is_no_disagreement() {
+        for subtest_first in [true, false] {
+            let mut map = StatusMap::default();
+            if !subtest_first {
+                map.record("a", TestStatus::Passed);
+            }
+            map.record_failed_part("a");
+            map.record("a", TestStatus::Passed);
+            assert_eq!(map.get("a"), Some(TestStatus::Failed));
+            assert!(!map.is_flaky("a"));
+        }
     }
 
     #[test]

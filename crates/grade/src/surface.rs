@@ -9,7 +9,6 @@ pub const PYTEST_PATTERNS: &[&str] = &[
     ".coveragerc",
     ".pytest.ini",
     ".pytest.toml",
-    ".pytest_cache/",
     "conftest.py",
     "pyproject.toml",
     "pytest.ini",
@@ -30,6 +29,10 @@ pub const PYTEST_PATTERNS: &[&str] = &[
 /// Folders whose content is never touched: history, environments and packages, none of which pytest collects.
 pub const KEPT_FOLDERS: &[&str] =
     &[".eggs", ".git", ".hg", ".nox", ".svn", ".tox", ".venv", "node_modules", "venv"];
+
+/// Folders the verifier always removes: compiled files may not belong to their sources, and pytest's cache may choose
+/// which tests run.
+const CACHE_FOLDERS: [&str; 2] = ["__pycache__", ".pytest_cache"];
 
 /// Settings that pytest would take from a folder above the workspace.
 pub const ANCESTOR_FILES: &[&str] = &[
@@ -80,11 +83,12 @@ impl Surface {
 
     /// Says whether a workspace path (relative, `/` between parts) belongs to the surface.
     ///
-    /// Paths below a kept folder do not. Build the archive from the files (links included) for which this holds.
+    /// Paths below a kept folder or a cache do not. Build the archive from the files (links included) for which this holds.
     pub fn contains(&self, path: &str) -> bool {
         let mut folders = path.split('/');
         folders.next_back();
-        !folders.any(|part| part == "__pycache__" || self.keep_folders.iter().any(|kept| kept == part))
+        !folders
+            .any(|part| CACHE_FOLDERS.contains(&part) || self.keep_folders.iter().any(|kept| kept == part))
             && SurfacePatterns::new(&self.patterns).is_match(path)
     }
 }

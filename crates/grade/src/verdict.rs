@@ -174,6 +174,42 @@ impl Verdict {
     }
 }
 
+/// What the verifier writes to `report.json`: a verdict, or the harness's fault that left no reward.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VerifierReport {
+    /// Always [`VERDICT_SCHEMA`].
+    pub schema: String,
+    /// The task, as its configuration names it; absent beside a fault.
+    #[serde(default)]
+    pub instance_id: Option<String>,
+    /// Wall time of the suite in seconds.
+    #[serde(default)]
+    pub suite_seconds: Option<f64>,
+    /// What was restored before the suite ran.
+    #[serde(default)]
+    pub surface: Option<RestoredSurface>,
+    /// The verdict.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// `no_python`, `no_runner`, `report_missing`, `surface_unrestorable` or `config_unreadable`.
+    #[serde(default)]
+    pub fault: Option<String>,
+    /// The fault in words.
+    #[serde(default)]
+    pub detail: Option<String>,
+}
+
+/// What the verifier did to the test surface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredSurface {
+    /// How many archived files were put back.
+    pub restored: u64,
+    /// Files that did not belong there and were removed, sorted; at most 1,000 names.
+    pub removed: Vec<String>,
+    /// How many were removed in all.
+    pub removed_count: u64,
+}
+
 /// Decides what a run is worth. `exit_status` is the process's own: negative for a signal, `None` when unknown.
 pub fn decide(required: Required<'_>, run: &SuiteRun, exit_status: Option<i32>) -> Verdict {
     let fail_to_pass = Tally::of(required.fail_to_pass, &run.statuses);

@@ -18,7 +18,7 @@ start; that is a trip-wire, not a wall. The wall is a suite that does not import
 
 Lines: {"nonce", "n", "kind", ...}, n counting from 0 without gaps.
     start    {"schema", "pytest", "python"}
-    test     {"id", "when", "status"}   passed failed error skipped xfail xpass rerun
+    test     {"id", "when", "status"}   setup call teardown subtest; passed failed error skipped xfail xpass rerun
     collect  {"id", "status"}           error or skipped, for a file or class that was not collected
     end      {"exit", "counts"}         counts of the statuses above, and what pytest is about to exit with
 """
@@ -45,10 +45,15 @@ def take_ticket():
     return ticket
 
 
+def is_subtest(report):
+    """Says whether a report is of a subtest, by pytest 9 or by pytest-subtests."""
+    return type(report).__name__.lower() == "subtestreport"
+
+
 def status_of(report):
     """Gives the status a report stands for, by the words of pytest's verbose output; None when it has none."""
-    if type(report).__name__.lower() == "subtestreport":
-        return "failed" if report.outcome == "failed" else None  # a failing subtest fails its test
+    if is_subtest(report):
+        return "failed" if report.outcome == "failed" else None  # only a failing one says something of its test
     if report.outcome == "rerun":
         return "rerun"
     expected_to_fail = hasattr(report, "wasxfail")
@@ -95,7 +100,8 @@ class Reporter:
         status = status_of(report)
         if status is not None:
             self._count(status)
-            self._emit("test", {"id": report.nodeid, "when": report.when, "status": status})
+            when = "subtest" if is_subtest(report) else report.when
+            self._emit("test", {"id": report.nodeid, "when": when, "status": status})
 
     def pytest_collectreport(self, report):
         if report.outcome != "passed":

@@ -81,7 +81,8 @@ class Fault(Exception):
 
 # ---------------------------------------------------------------------------------------------------------------
 # Statuses. When a test has several, the worst counts; a passed or failed test whose teardown errs is an error.
-# Other disagreement (passed and failed, skipped and passed, ...), and every rerun, marks the test as flaky.
+# A failing subtest fails its test. Other disagreement (passed and failed, skipped and passed, ...), and every
+# rerun, marks the test as flaky.
 
 SEVERITY = {"passed": 0, "xpass": 1, "xfail": 2, "skipped": 3, "failed": 4, "error": 5}
 
@@ -92,15 +93,20 @@ class Statuses:
     def __init__(self):
         self.map = {}
         self.flaky = set()
+        self.failed_parts = set()
 
     def record(self, test_id, status):
         before = self.map.setdefault(test_id, status)
         if before == status:
             return
-        if "error" not in (before, status):
+        if "error" not in (before, status) and test_id not in self.failed_parts:
             self.flaky.add(test_id)
         if SEVERITY[status] > SEVERITY[before]:
             self.map[test_id] = status
+
+    def fail_part(self, test_id):
+        self.failed_parts.add(test_id)
+        self.record(test_id, "failed")
 
     def rerun(self, test_id):
         self.flaky.add(test_id)
@@ -247,7 +253,7 @@ def parse_pytest(text, marks):
         if found:
             test_id = summary_id(found.group(1))
             if test_id is not None:
-                record(test_id, "FAILED")
+                run.statuses.fail_part(test_id)
             continue
         progress = PROGRESS.search(line)
         body = line[: progress.start()] if progress else line
@@ -290,7 +296,7 @@ def parse_pytest(text, marks):
         test_id, rest = split_id(body)
         sub = SUB_LINE.match(" " + rest)
         if sub and sub.group(1).startswith("SUBFAIL"):
-            record(test_id, "FAILED")
+            run.statuses.fail_part(test_id)
         if not sub:
             pending = [test_id]
             named.append(test_id)
@@ -459,6 +465,8 @@ def read_report(data, nonce):
                 counts[status] = counts.get(status, 0) + 1
                 if status == "rerun":
                     run.statuses.rerun(line["id"])
+                elif status == "failed" and line.get("when") == "subtest":
+                    run.statuses.fail_part(line["id"])
                 elif line["kind"] == "collect" and status == "skipped":
                     run.placed_skips += 1
                 else:
@@ -601,6 +609,11 @@ class Patterns:
         return False
 
 
+# Compiled files may not belong to their sources, and pytest's cache may choose which tests run.
+CACHE_FOLDERS = ("__pycache__", ".pytest_cache")
+MAX_REMOVED_NAMES = 1000  # how many names of removed files the report lists
+
+
 def remove(path):
     """Removes whatever is at the path, never what a link points to."""
     try:
@@ -673,7 +686,7 @@ def restore_surface(config, tests, workdir, top):
                     folders.remove(name)
                 elif name in kept_folders:
                     folders.remove(name)
-                elif name == "__pycache__":  # compiled files that may not belong to their sources
+                elif name in CACHE_FOLDERS:
                     remove(path)
                     folders.remove(name)
             for name in files:
@@ -706,7 +719,7 @@ def restore_surface(config, tests, workdir, top):
         if above == top:
             break
         above = os.path.dirname(above)
-    return {"restored": len(members), "removed": sorted(removed)}
+    return {"restored": len(members), "removed": sorted(removed)[:MAX_REMOVED_NAMES], "removed_count": len(removed)}
 
 
 # ---------------------------------------------------------------------------------------------------------------
