@@ -11,10 +11,12 @@ mod chain;
 mod digest;
 mod error;
 mod layer_path;
+mod layout;
 mod overlay;
 mod stack;
 mod writer;
 
+pub mod dockerfile;
 pub mod host;
 pub mod reference;
 pub mod rootfs;

@@ -220,20 +220,27 @@ fn attributes_of<R: Read>(
     rules: &Rules<'_>,
 ) -> Result<Attributes, ImageError> {
     let bad = |what: &str, e: &io::Error| ImageError::entry(name, format!("has a broken {what}: {e}"));
-    let number = |what: &str, value: io::Result<u64>| {
-        let value = value.map_err(|e| bad(what, &e))?;
+    let fields = entry.header().as_old();
+    // A field without digits is zero, as for every other reader.
+    let number = |what: &str, field: &[u8], value: io::Result<u64>| match value {
+        Ok(value) => Ok(value),
+        Err(_) if field.iter().all(|b| matches!(b, 0 | b' ')) => Ok(0),
+        Err(e) => Err(bad(what, &e)),
+    };
+    let id = |what: &str, field: &[u8], value: io::Result<u64>| {
+        let value = number(what, field, value)?;
         u32::try_from(value)
             .map_err(|_| ImageError::entry(name, format!("has the {what} {value}, beyond 32 bits")))
     };
     let header = entry.header();
     let (uid, gid) = match rules.owner {
         Some(owner) => owner,
-        None => (number("owner", header.uid())?, number("group", header.gid())?),
+        None => (id("owner", &fields.uid, header.uid())?, id("group", &fields.gid, header.gid())?),
     };
-    let mode = header.mode().map_err(|e| bad("mode", &e))?;
+    let mode = id("mode", &fields.mode, header.mode().map(u64::from))?;
     let mtime = match rules.time {
         Some(time) => time,
-        None => i64::try_from(header.mtime().map_err(|e| bad("time", &e))?).unwrap_or(0),
+        None => i64::try_from(number("time", &fields.mtime, header.mtime())?).unwrap_or(0),
     };
     let mut xattrs = Vec::new();
     if let Some(extensions) = entry.pax_extensions().map_err(|e| bad("extended header", &e))? {

@@ -1,0 +1,6 @@
+//! Tests of the crate from outside: archives, Dockerfiles, layouts, registries.
+
+mod build;
+mod corpus;
+mod support;
+mod unpack;
