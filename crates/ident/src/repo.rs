@@ -27,7 +27,7 @@ pub enum RepoKeyError {
 impl RepoKey {
     /// Reads any usual spelling: `Owner/Name`, with `.git` or trailing slashes, `https://host/owner/name`,
     /// `git@host:owner/name.git`, `ssh://git@host/owner/name`, and SWE-smith's mirrors
-    /// `swesmith/owner__name.commit8`, alone or as the path of a URL.
+    /// `swesmith/owner__name.commit8`, as the path of a URL, alone, or without the organisation.
     pub fn parse(text: &str) -> Result<Self, RepoKeyError> {
         let wrong = || RepoKeyError::Form(text.chars().take(120).collect());
         let mut path = text.trim();
@@ -50,7 +50,10 @@ impl RepoKey {
         }
         let path = path.split(['?', '#']).next().unwrap_or_default().trim_matches('/');
         let path = path.strip_suffix(".git").unwrap_or(path);
-        let (owner, name) = path.split_once('/').ok_or_else(wrong)?;
+        let Some((owner, name)) = path.split_once('/') else {
+            let (owner, name) = unmirror(path).ok_or_else(wrong)?;
+            return Self::from_parts(owner, name).ok_or_else(wrong);
+        };
         if owner.eq_ignore_ascii_case("swesmith")
             && let Some(mirrored) = unmirror(name)
         {
@@ -129,6 +132,7 @@ mod tests {
             "git@git.example:acme/widgets.git",
             "git.example/acme/widgets",
             "swesmith/acme__widgets.0123abcd",
+            "acme__widgets.0123abcd",
             "https://git.example/swesmith/Acme__widgets.0123abcd",
         ] {
             assert_eq!(RepoKey::parse(text).unwrap().as_str(), "acme/widgets", "{text}");
@@ -145,7 +149,18 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for text in ["", "widgets", "/", "a//b", "a/b/c/d", "../x", "acme/", "acme/wid gets", "://x/y"] {
+        for text in [
+            "",
+            "widgets",
+            "acme__widgets",
+            "/",
+            "a//b",
+            "a/b/c/d",
+            "../x",
+            "acme/",
+            "acme/wid gets",
+            "://x/y",
+        ] {
             assert!(RepoKey::parse(text).is_err(), "{text}");
         }
         for id in ["tiny-add", "a__b", "a__b.kind", "__x.01234567.pr_1"] {
