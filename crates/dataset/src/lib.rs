@@ -1,1 +1,3 @@
 //! Resolve, split, freeze, export.
+
+pub mod resolve;
