@@ -1,1 +1,28 @@
 //! Pinned public data turned into typed records.
+//!
+//! Source specifications come in; typed rows, what was noticed while reading them, and the lock come out. Nothing is
+//! dropped in silence: a row is a record, or a fault that names file, line and byte; a blank line, an unread column or a
+//! mended character is counted in the report. Digests are taken from the very bytes that were read. What the lock
+//! names is verified before anyone sees it, on disk and from a package index alike.
+
+mod error;
+mod index;
+mod load;
+mod lock;
+mod pull;
+mod read;
+mod rows;
+mod spec;
+
+pub use error::SourceError;
+pub use index::{
+    ClientSettings, DistributionSpec, Environment, FetchOrigin, FetchedDistribution, Index, IndexError,
+    IndexLocation, IndexOrigin, IndexSettings, LocationError, Retry, SdistName, locate_index,
+    normalize_package,
+};
+pub use load::{LoadReport, Loaded, Records, load};
+pub use lock::{Drift, DriftCause, LockChange, LockedDistribution, SeatrialLock};
+pub use pull::{PullMode, PullRequest, Pulled, pull};
+pub use read::{Faults, Place, RowFault, RowProblem};
+pub use rows::TaskDirectory;
+pub use spec::{Role, SourceKind, SourceSpec, SpecError};

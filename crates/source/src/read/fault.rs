@@ -1,0 +1,163 @@
+//! Rows that are no records, and the exact place of each.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ident::TaskIdError;
+
+/// Where in a source a row stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Line of a text or JSON-lines file, counted from 1.
+    Line(u64),
+    /// Element of a JSON array, counted from 1.
+    Row(u64),
+    /// Bad entry of a directory, counted from 1; it has no byte offset.
+    Entry(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(number) => write!(f, "line {number}"),
+            Self::Row(number) => write!(f, "row {number}"),
+            Self::Entry(number) => write!(f, "entry {number}"),
+        }
+    }
+}
+
+/// One row that is no record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowFault {
+    /// The row.
+    pub place: Place,
+    /// Byte offset in the file: of the fault itself where it has one, else of the row's first byte.
+    pub offset: u64,
+    /// The row's id, as far as it could be read.
+    pub id: Option<String>,
+    /// The field.
+    pub field: Option<String>,
+    /// What is wrong.
+    pub problem: RowProblem,
+}
+
+/// What can be wrong with a row.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RowProblem {
+    /// The file ends inside the row.
+    #[error("is cut: the file ends in the middle of it; write the row again")]
+    Cut,
+    /// Bytes that are no UTF-8.
+    #[error("is not valid UTF-8")]
+    NotUtf8,
+    /// Longer than any row may be.
+    #[error("is longer than {limit} bytes")]
+    TooLong {
+        /// The bound in bytes.
+        limit: u64,
+    },
+    /// Not JSON.
+    #[error("is not valid JSON: {0}")]
+    Json(String),
+    /// A token that Python writes and JSON does not have.
+    #[error("holds {0}, which JSON does not have; write null or leave the field out")]
+    NonFinite(&'static str),
+    /// One key twice in one object.
+    #[error("has the key `{0}` twice in one object")]
+    DuplicateKey(String),
+    /// Half a surrogate pair, which no text can hold.
+    #[error("holds the lone surrogate \\u{0}, half a character; write the character in full or U+FFFD")]
+    LoneSurrogate(String),
+    /// Something else where an object or a string should be.
+    #[error("is {found}; expected {expected}")]
+    WrongType {
+        /// What was expected.
+        expected: &'static str,
+        /// What is there.
+        found: &'static str,
+    },
+    /// A field that must be there.
+    #[error("is missing")]
+    Missing,
+    /// A text that is no task id.
+    #[error(transparent)]
+    TaskId(#[from] TaskIdError),
+    /// A value that the field cannot have.
+    #[error("{0}")]
+    Value(String),
+    /// Two rows of one id that say different things.
+    #[error("differs from the row of the same id at {first}")]
+    Contradiction {
+        /// The earlier row.
+        first: Place,
+    },
+    /// Two ids that some file systems cannot tell apart.
+    #[error("differs from `{other}` at {first} in case only; task directories of these names would collide")]
+    CaseOnly {
+        /// The other id.
+        other: String,
+        /// The earlier row.
+        first: Place,
+    },
+}
+
+impl fmt::Display for RowFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.place)?;
+        if !matches!(self.place, Place::Entry(_)) {
+            write!(f, " (byte {})", self.offset)?;
+        }
+        if let Some(id) = &self.id {
+            write!(f, ", {id:?}")?;
+        }
+        if let Some(field) = &self.field {
+            write!(f, ", field `{field}`")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+/// The rows of one file that are no records: all of them counted, the first ones kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Faults {
+    /// The file.
+    pub path: PathBuf,
+    /// How many there are.
+    pub total: u64,
+    /// The first of them, in order of the file.
+    pub shown: Vec<RowFault>,
+}
+
+impl Faults {
+    /// How many faults are kept.
+    pub const SHOWN: usize = 20;
+
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, total: 0, shown: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, fault: RowFault) {
+        self.total += 1;
+        if self.shown.len() < Self::SHOWN {
+            self.shown.push(fault);
+        }
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if matches!(self.shown.first(), Some(RowFault { place: Place::Entry(_), .. })) {
+            "directories"
+        } else {
+            "rows"
+        };
+        write!(f, "{}: {what} that cannot be read: {}", self.path.display(), self.total)?;
+        for fault in &self.shown {
+            write!(f, "\n  {fault}")?;
+        }
+        match self.total - self.shown.len() as u64 {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}

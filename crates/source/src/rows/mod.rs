@@ -1,0 +1,16 @@
+//! One reader a role: rows become records or faults.
+
+mod evidence;
+mod ids;
+mod instances;
+mod profiles;
+mod table;
+mod task_dirs;
+
+pub(crate) use evidence::{IMAGE_STATES, REWARD_MEANS, TRAJECTORIES};
+pub(crate) use ids::{IDS, read_id_lines};
+pub(crate) use instances::INSTANCES;
+pub(crate) use profiles::PROFILES;
+pub(crate) use table::{Columns, Table, TableError, read_table};
+pub use task_dirs::TaskDirectory;
+pub(crate) use task_dirs::{hash_task_directories, list_task_directories};

@@ -1,0 +1,186 @@
+//! Directories of Harbor task directories.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use ident::{Digest, Sha256Writer, TaskId, TaskIdError};
+
+/// One task directory: its name is the task's id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskDirectory {
+    /// The id.
+    pub id: TaskId,
+    /// The directory.
+    pub path: PathBuf,
+}
+
+/// What a directory of task directories holds.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// Task directories in order of id.
+    pub tasks: Vec<TaskDirectory>,
+    /// What else lies there, as sentences.
+    pub notes: Vec<String>,
+    /// Names of task directories that are no ids.
+    pub faults: Vec<(PathBuf, BadName)>,
+}
+
+/// Why a name is no id.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BadName {
+    #[error("the name is not valid UTF-8")]
+    NotUtf8,
+    #[error(transparent)]
+    TaskId(#[from] TaskIdError),
+}
+
+/// Lists the children of `root` that hold a `task.toml`. Links are named and not followed.
+pub(crate) fn list_task_directories(root: &Path) -> io::Result<Listing> {
+    let mut listing = Listing::default();
+    let mut entries = fs::read_dir(root)?.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    let mut skipped: Vec<String> = Vec::new();
+    for entry in entries {
+        let path = entry.path();
+        let name = entry.file_name();
+        if !entry.file_type()?.is_dir() || !is_file(&path.join("task.toml"))? {
+            skipped.push(name.to_string_lossy().escape_debug().to_string());
+            continue;
+        }
+        let id = name.to_str().ok_or(BadName::NotUtf8).and_then(|name| Ok(TaskId::new(name)?));
+        match id {
+            Ok(id) => listing.tasks.push(TaskDirectory { id, path }),
+            Err(problem) => listing.faults.push((path, problem)),
+        }
+    }
+    if !skipped.is_empty() {
+        let shown: Vec<_> = skipped.iter().take(10).cloned().collect();
+        let more = if skipped.len() > shown.len() { ", …" } else { "" };
+        let number = skipped.len();
+        listing.notes.push(format!(
+            "entries that are no task directories, files and links among them: {number} ({}{more})",
+            shown.join(", ")
+        ));
+    }
+    let mut folded: Vec<_> =
+        listing.tasks.iter().map(|task| (task.id.as_str().to_lowercase(), task)).collect();
+    folded.sort();
+    for pair in folded.windows(2) {
+        if pair[0].0 == pair[1].0 {
+            let (first, second) = (&pair[0].1.id, &pair[1].1.id);
+            listing.notes.push(format!(
+                "task directories `{first}` and `{second}` differ in case only, which some file systems cannot tell apart"
+            ));
+        }
+    }
+    Ok(listing)
+}
+
+fn is_file(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(metadata.is_file()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A digest of each task directory, for the lock.
+pub(crate) fn hash_task_directories(tasks: &[TaskDirectory]) -> io::Result<Vec<(TaskId, Digest)>> {
+    tasks.iter().map(|task| Ok((task.id.clone(), hash_tree(&task.path)?))).collect()
+}
+
+/// Hashes names, kinds, the executable bit, contents and targets of links below `root`. Only the lock compares these
+/// digests, with others of its own kind; the identity of a task is another one.
+fn hash_tree(root: &Path) -> io::Result<Digest> {
+    let mut hash = Sha256Writer::new(io::sink());
+    let mut open = vec![PathBuf::new()];
+    while let Some(relative) = open.pop() {
+        let mut entries = fs::read_dir(root.join(&relative))?.collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let name = relative.join(entry.file_name());
+            let metadata = fs::symlink_metadata(entry.path())?;
+            let (kind, content) = if metadata.is_dir() {
+                open.push(name.clone());
+                ("directory", Digest::of(""))
+            } else if metadata.is_symlink() {
+                ("link", Digest::of(fs::read_link(entry.path())?.as_os_str().as_encoded_bytes()))
+            } else if metadata.is_file() {
+                let kind = if is_executable(&metadata) { "program" } else { "file" };
+                (kind, Digest::of_reader(fs::File::open(entry.path())?)?)
+            } else {
+                ("special", Digest::of(""))
+            };
+            // A name can hold anything but NUL, which therefore ends it.
+            hash.write_all(name.as_os_str().as_encoded_bytes())?;
+            hash.write_all(format!("\0{kind}\0{content}\n").as_bytes())?;
+        }
+    }
+    Ok(hash.finish().0)
+}
+
+fn is_executable(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(root: &Path, name: &str) -> PathBuf {
+        let path = root.join(name);
+        fs::create_dir_all(path.join("tests")).unwrap();
+        fs::write(path.join("task.toml"), "version = \"1.0\"\n").unwrap();
+        path
+    }
+
+    #[test]
+    fn task_directories_are_listed_and_the_rest_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let first = task(root.path(), "b.1");
+        task(root.path(), "a.1");
+        fs::create_dir(root.path().join("empty")).unwrap();
+        fs::write(root.path().join("README.md"), "").unwrap();
+        std::os::unix::fs::symlink(&first, root.path().join("linked")).unwrap();
+        let listing = list_task_directories(root.path()).unwrap();
+        let ids: Vec<_> = listing.tasks.iter().map(|task| task.id.as_str()).collect();
+        assert_eq!(ids, ["a.1", "b.1"]);
+        assert!(listing.notes[0].contains(": 3 (README.md, empty, linked)"), "{:?}", listing.notes);
+        assert!(listing.faults.is_empty());
+    }
+
+    #[test]
+    fn names_that_are_no_ids_are_faults_and_names_that_collide_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a.1", "A.1", "trail "] {
+            task(root.path(), name);
+        }
+        let listing = list_task_directories(root.path()).unwrap();
+        assert!(matches!(listing.faults[..], [(_, BadName::TaskId(_))]));
+        assert!(listing.notes[0].contains("`A.1` and `a.1` differ in case only"), "{:?}", listing.notes);
+    }
+
+    #[test]
+    fn every_byte_mode_and_link_counts() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let path = task(root.path(), "a.1");
+        let script = path.join("tests/test.sh");
+        let digest = || hash_tree(&path).unwrap();
+        let mut digests = vec![digest()];
+        fs::write(&script, "true\n").unwrap();
+        digests.push(digest());
+        fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        digests.push(digest());
+        std::os::unix::fs::symlink("tests", path.join("link")).unwrap();
+        digests.push(digest());
+        fs::write(&script, "false\n").unwrap();
+        digests.push(digest());
+        assert_eq!(digest(), digest());
+        digests.sort();
+        digests.dedup();
+        assert_eq!(digests.len(), 5);
+    }
+}

@@ -1,0 +1,124 @@
+//! Real collections, where they are at hand.
+
+use std::path::{Path, PathBuf};
+
+use source::{
+    DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Records, Role, RowProblem, SourceError,
+    SourceKind, SourceSpec, load,
+};
+
+fn corpus() -> Option<PathBuf> {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join("shared");
+    let root = std::env::var_os("SEATRIAL_CORPUS").map_or_else(default, PathBuf::from);
+    if root.join("data").is_dir() {
+        return Some(root);
+    }
+    eprintln!("skipped: no corpus at {}; SEATRIAL_CORPUS names one", root.display());
+    None
+}
+
+fn read(root: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
+    load(&SourceSpec { name: "corpus".into(), kind: SourceKind::File, path: path.into(), role }, root)
+}
+
+#[tokio::test]
+async fn the_working_set_loads_with_its_profiles_and_distributions() {
+    let Some(root) = corpus() else { return };
+    let Records::Instances(instances) =
+        read(&root, "data/minismith/instances.jsonl", Role::Instances).unwrap()
+    else {
+        panic!("another role came back");
+    };
+    let Records::Profiles(profiles) =
+        read(&root, "data/minismith/repositories.json", Role::Profiles).unwrap()
+    else {
+        panic!("another role came back");
+    };
+    assert_eq!((instances.rows.len(), profiles.rows.len()), (142, 35));
+    for instance in &instances.rows {
+        assert!(!instance.fail_to_pass.is_empty(), "{}", instance.instance_id);
+        assert!(profiles.rows.iter().any(|profile| profile.repo == instance.repo), "{}", instance.repo);
+    }
+    let cache = tempfile::tempdir().unwrap();
+    let settings = IndexSettings {
+        url: None,
+        downloads: cache.path().into(),
+        sdist_dir: Some(root.join("data/minismith/sdist")),
+        client: None,
+    };
+    let index = Index::new(settings, Environment::default());
+    let specs: Vec<_> = profiles
+        .rows
+        .iter()
+        .map(|profile| DistributionSpec::of_profile(profile).unwrap().expect("the profile names a file"))
+        .collect();
+    for (spec, fetched) in specs.iter().zip(index.fetch_all(&specs).await) {
+        let fetched = fetched.unwrap();
+        assert_eq!((fetched.origin, Some(fetched.sha256)), (FetchOrigin::Directory, spec.sha256));
+    }
+}
+
+#[test]
+fn public_evidence_loads_exactly() {
+    let Some(root) = corpus() else { return };
+    let count = |path: &str| {
+        let Records::RewardMeans(loaded) = read(&root, path, Role::RewardMeans).unwrap() else {
+            panic!("another role came back");
+        };
+        let full = loaded.rows.iter().filter(|row| row.reward_mean.to_bits() == 1.0_f64.to_bits()).count();
+        let zero = loaded.rows.iter().filter(|row| row.reward_mean.to_bits() == 0).count();
+        (loaded.rows.len(), full, zero)
+    };
+    assert_eq!(count("data/swesmith/swe-master/bon_stats_oss_smith.jsonl"), (7423, 4780, 1070));
+    assert_eq!(count("data/swesmith/swe-master/bon_stats_oss_others.jsonl"), (12623, 4452, 4053));
+    let ids = read(&root, "data/swesmith/all_known_instance_ids.txt", Role::Ids).unwrap();
+    assert_eq!(ids.report().rows, 14596);
+    let runs =
+        read(&root, "data/swesmith/swesmith-repo/run_evaluation.xml.jsonl", Role::Trajectories).unwrap();
+    assert_eq!(runs.report().rows, 4);
+}
+
+#[test]
+fn instances_that_lack_columns_are_refused_by_name() {
+    let Some(root) = corpus() else { return };
+    let path = "data/swesmith/mirror-branches/encode__starlette.db5063c2.jsonl";
+    let Err(SourceError::Rows { faults, .. }) = read(&root, path, Role::Instances) else {
+        panic!("rows without tests were accepted");
+    };
+    assert_eq!(faults.shown[0].field.as_deref(), Some("FAIL_TO_PASS"));
+    assert_eq!(faults.shown[0].problem, RowProblem::Missing);
+    assert!(faults.shown[0].id.as_deref().is_some_and(|id| id.starts_with("encode__starlette.")));
+}
+
+#[test]
+fn line_ends_blanks_and_cuts_are_seen() {
+    let Some(root) = corpus() else { return };
+    // The rows are traces, not instances: what counts is where each one is found to begin and to end.
+    let lines = |path: &str| match read(&root, path, Role::RewardMeans) {
+        Err(SourceError::Rows { faults, .. }) => faults,
+        other => panic!("{other:?}"),
+    };
+    let tolerated = lines("cases/84-jsonl-bom-crlf-blank/traces.jsonl");
+    assert_eq!(tolerated.total, 3);
+    assert!(tolerated.shown.iter().all(|fault| fault.problem == RowProblem::Missing));
+    let cut = lines("cases/85-jsonl-cut-last-line/traces.jsonl");
+    assert_eq!((cut.total, &cut.shown[2].problem), (3, &RowProblem::Cut));
+    let length = std::fs::metadata(root.join("cases/85-jsonl-cut-last-line/traces.jsonl")).unwrap().len();
+    assert!(cut.shown[2].offset < length && cut.shown[2].offset + 2 >= length);
+}
+
+#[test]
+fn task_directories_are_found_by_name() {
+    let Some(root) = corpus() else { return };
+    let spec = |path: &str| SourceSpec {
+        name: "tasks".into(),
+        kind: SourceKind::Dir,
+        path: path.into(),
+        role: Role::Tasks,
+    };
+    let Records::Tasks(tasks) = load(&spec("cases/26-uppercase-task-id"), &root).unwrap() else {
+        panic!("another role came back");
+    };
+    assert_eq!(tasks.rows.len(), 2, "{:?}", tasks.rows);
+    assert!(tasks.report.notes.iter().any(|note| note.contains("in case only")), "{:?}", tasks.report);
+}

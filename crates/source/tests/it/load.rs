@@ -1,0 +1,261 @@
+//! Files of every role, well-formed and not.
+
+use std::fs;
+use std::path::Path;
+
+use ident::Digest;
+use serde_json::{Value, json};
+use source::{Place, Records, Role, RowProblem, SourceError, SourceKind, SourceSpec, load};
+
+fn read(base: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
+    load(&SourceSpec { name: "s".into(), kind: SourceKind::File, path: path.into(), role }, base)
+}
+
+fn read_text(file: &str, text: impl AsRef<[u8]>, role: Role) -> Result<Records, SourceError> {
+    let base = tempfile::tempdir().unwrap();
+    fs::write(base.path().join(file), text).unwrap();
+    read(base.path(), file, role)
+}
+
+fn instance(id: &str) -> Value {
+    json!({"instance_id": id, "patch": "--- a/x\n+++ b/x\n", "FAIL_TO_PASS": ["t.py::a"], "PASS_TO_PASS": [],
+           "image_name": "i", "repo": "r", "problem_statement": "repair it"})
+}
+
+fn faults(result: Result<Records, SourceError>) -> Vec<(u64, Option<String>, Option<String>, RowProblem)> {
+    let Err(SourceError::Rows { faults, .. }) = result else {
+        panic!("the rows were accepted, or refused otherwise");
+    };
+    let shown = faults.shown.into_iter().map(|fault| {
+        let (Place::Line(number) | Place::Row(number) | Place::Entry(number)) = fault.place;
+        (number, fault.id, fault.field, fault.problem)
+    });
+    shown.collect()
+}
+
+#[test]
+fn instances_come_as_lines_or_as_one_array_and_lists_may_be_texts() {
+    let mut encoded = instance("a.1");
+    encoded["FAIL_TO_PASS"] = json!("[\"t.py::a\"]");
+    encoded["PASS_TO_PASS"] = json!("[]");
+    encoded["created_at"] = json!({"any": [1, 2.5, null]});
+    let lines = format!("\u{feff}{}\r\n\r\n{encoded}", instance("a.0"));
+    let Records::Instances(as_lines) = read_text("x.jsonl", &lines, Role::Instances).unwrap() else {
+        panic!("another role came back");
+    };
+    let array = json!([instance("a.0"), instance("a.1")]).to_string();
+    let Records::Instances(as_array) = read_text("x.json", array, Role::Instances).unwrap() else {
+        panic!("another role came back");
+    };
+    assert_eq!(as_lines.rows, as_array.rows);
+    assert_eq!((as_lines.report.rows, as_lines.report.blank_lines), (2, 1));
+    assert_eq!(
+        as_lines.report.notes,
+        [
+            "the file begins with a byte order mark, which was skipped",
+            "columns that are not read, with their row counts: created_at (1)"
+        ]
+    );
+    assert_eq!(as_lines.input.sha256["x.jsonl"], Digest::of(lines));
+    assert_eq!(as_lines.input.rows, 2);
+}
+
+#[test]
+fn every_broken_row_is_named_with_its_place() {
+    let good = instance("a.1").to_string();
+    let mut missing = instance("a.2");
+    missing.as_object_mut().unwrap().remove("patch");
+    let mut mistyped = instance("a.3");
+    mistyped["PASS_TO_PASS"] = json!([1]);
+    let duplicate = good.replacen('{', "{\"patch\": \"\", ", 1);
+    let surrogate = instance("a.5").to_string().replace("repair it", "\\ud83d");
+    let nan = "{\"instance_id\": \"a.6\", \"patch\": NaN}";
+    let bad_id = instance("../a").to_string();
+    let cut = &instance("a.8").to_string()[..60];
+    let lines =
+        [&missing.to_string(), &mistyped.to_string(), &duplicate, &surrogate, nan, &bad_id, "[1]", cut];
+    let offset = lines[..7].iter().map(|line| line.len() as u64 + 1).sum::<u64>();
+    let found = read_text("x.jsonl", lines.join("\n"), Role::Instances);
+    let message = found.as_ref().unwrap_err().to_string();
+    assert!(message.contains("rows that cannot be read: 8"), "{message}");
+    assert!(message.contains(&format!("line 8 (byte {})", offset + 59)), "{message}");
+    let shown: Vec<_> = faults(found)
+        .into_iter()
+        .map(|(line, id, field, problem)| (line, id.unwrap_or_default(), field.unwrap_or_default(), problem))
+        .collect();
+    let ids: Vec<_> = shown.iter().map(|fault| (fault.0, fault.1.as_str(), fault.2.as_str())).collect();
+    assert_eq!(
+        ids,
+        [
+            (1, "a.2", "patch"),
+            (2, "a.3", "PASS_TO_PASS[0]"),
+            (3, "a.1", ""),
+            (4, "a.5", ""),
+            (5, "a.6", ""),
+            (6, "../a", "instance_id"),
+            (7, "", ""),
+            (8, "a.8", "")
+        ]
+    );
+    assert_eq!(shown[0].3, RowProblem::Missing);
+    assert_eq!(shown[2].3, RowProblem::DuplicateKey("patch".into()));
+    assert_eq!(shown[3].3, RowProblem::LoneSurrogate("d83d".into()));
+    assert_eq!(shown[4].3, RowProblem::NonFinite("NaN"));
+    assert!(matches!(shown[5].3, RowProblem::TaskId(_)));
+    assert!(matches!(shown[6].3, RowProblem::WrongType { found: "a list", .. }));
+    assert_eq!(shown[7].3, RowProblem::Cut);
+}
+
+#[test]
+fn all_faults_are_counted_and_the_first_twenty_are_shown() {
+    let message = read_text("x.jsonl", "{}\n".repeat(50), Role::RewardMeans).unwrap_err().to_string();
+    assert!(message.contains("rows that cannot be read: 50"), "{message}");
+    assert!(message.contains("line 20 ") && !message.contains("line 21 "), "{message}");
+    assert!(message.ends_with("and 30 more"), "{message}");
+}
+
+#[test]
+fn instances_that_contradict_or_collide_are_refused_and_repetitions_are_counted() {
+    let mut other = instance("a.1");
+    other["patch"] = json!("other");
+    let lines = [instance("a.1"), other, instance("A.1"), instance("a.1 ")].map(|row| row.to_string());
+    let found = faults(read_text("x.jsonl", lines[..3].join("\n"), Role::Instances));
+    assert_eq!(found[0].3, RowProblem::Contradiction { first: Place::Line(1) });
+    assert_eq!(found[1].3, RowProblem::CaseOnly { other: "a.1".into(), first: Place::Line(1) });
+    assert!(matches!(faults(read_text("x.jsonl", &lines[3], Role::Instances))[0].3, RowProblem::TaskId(_)));
+    let repeated = [lines[0].as_str(), &lines[0]].join("\n");
+    let records = read_text("x.jsonl", repeated, Role::Instances).unwrap();
+    assert_eq!(records.report().rows, 2);
+    assert_eq!(records.report().notes, ["rows that repeat an earlier row exactly: 1, first at line 2"]);
+}
+
+#[test]
+fn evidence_is_mended_and_counted_where_instances_are_refused() {
+    let text = r#"{"traj_id": "t.\ud83d", "instance_id": "a", "resolved": true, "model": null, "messages": "\udc00"}"#;
+    let Records::Trajectories(loaded) = read_text("x.jsonl", text, Role::Trajectories).unwrap() else {
+        panic!("another role came back");
+    };
+    assert_eq!(loaded.rows[0].traj_id, "t.\u{fffd}");
+    assert_eq!(
+        loaded.report.notes,
+        [
+            "lone surrogates that were replaced by U+FFFD: 2, first at line 1",
+            "rows without a model: 1, first at line 1",
+            "columns that are not read, with their row counts: messages (1)"
+        ]
+    );
+    let text = r#"{"traj_id": "t", "instance_id": "a", "resolved": "true"}"#;
+    assert_eq!(faults(read_text("x.jsonl", text, Role::Trajectories))[0].2.as_deref(), Some("resolved"));
+}
+
+#[test]
+fn reward_means_keep_their_exact_value() {
+    let row = |value: &str| format!("{{\"instance_id_or_commit_hash\": \"a\", \"reward_mean\": {value}}}");
+    let text = ["0.9999999999999999", "1", "0.14285714285714285"].map(row).join("\n");
+    let Records::RewardMeans(loaded) = read_text("x.jsonl", text, Role::RewardMeans).unwrap() else {
+        panic!("another role came back");
+    };
+    let values: Vec<_> = loaded.rows.iter().map(|row| row.reward_mean.to_bits()).collect();
+    let next_below_one = 1.0_f64.to_bits() - 1;
+    assert_eq!(values, [next_below_one, 1.0_f64.to_bits(), (1.0_f64 / 7.0).to_bits()]);
+    for value in ["1.5", "-0.1", "\"1\"", "true", "null", "1e999", "NaN", "-Infinity"] {
+        assert_eq!(faults(read_text("x.jsonl", row(value), Role::RewardMeans)).len(), 1, "{value}");
+    }
+}
+
+#[test]
+fn states_and_profiles_are_closed_where_they_must_be() {
+    let text = "{\"task_id\": \"a\", \"status\": \"completed\"}\n{\"task_id\": \"b\", \"status\": \"done\"}";
+    let found = faults(read_text("x.jsonl", text, Role::ImageStates));
+    assert_eq!((found.len(), found[0].0, found[0].2.as_deref()), (1, 2, Some("status")));
+
+    let profile = json!({"repo": "r", "test_cmd": "pytest", "env": {"A": "1"}, "timeout_sec": 60,
+                         "sdist": "p-1.0.tar.gz", "sha256": Digest::of("x"), "suite_seconds_seen": 1.5});
+    let Records::Profiles(loaded) =
+        read_text("x.json", json!([profile]).to_string(), Role::Profiles).unwrap()
+    else {
+        panic!("another role came back");
+    };
+    assert_eq!(loaded.rows[0].env["A"], "1");
+    for (field, value) in [
+        ("sha256", json!("x")),
+        ("test_cmd", json!(" ")),
+        ("timeout_sec", json!(0)),
+        ("env", json!({"A": 1})),
+    ] {
+        let mut wrong = profile.clone();
+        wrong[field] = value;
+        assert_eq!(
+            faults(read_text("x.json", json!([wrong]).to_string(), Role::Profiles)).len(),
+            1,
+            "{field}"
+        );
+    }
+    let mut other = profile.clone();
+    other["test_cmd"] = json!("true");
+    let twice = json!([profile, other]).to_string();
+    assert!(matches!(
+        faults(read_text("x.json", twice, Role::Profiles))[0].3,
+        RowProblem::Contradiction { first: Place::Row(1) }
+    ));
+}
+
+#[test]
+fn id_lists_are_lines_texts_or_objects() {
+    let ids = |file, text: &str| {
+        let Records::Ids(loaded) = read_text(file, text, Role::Ids).unwrap() else {
+            panic!("another role came back");
+        };
+        let ids: Vec<_> = loaded.rows.iter().map(ToString::to_string).collect();
+        (ids.join(" "), loaded.report)
+    };
+    let (found, report) = ids("x.txt", "a.1\r\n\r\na.2\na.1");
+    assert_eq!((found.as_str(), report.blank_lines), ("a.1 a.2 a.1", 1));
+    assert_eq!(report.notes, ["ids that stand in the list more than once: 1, first at line 4"]);
+    assert_eq!(
+        ids("x.json", "[\"a.1\", {\"task_id\": \"a.2\"}, {\"instance_id\": \"a.3\"}]").0,
+        "a.1 a.2 a.3"
+    );
+    assert_eq!(ids("x.jsonl", "\"a.1\"\n").0, "a.1");
+    let found = faults(read_text("x.txt", "a.1\n a.2\na/3\n\u{202e}a\n", Role::Ids));
+    assert_eq!(found.iter().map(|fault| fault.0).collect::<Vec<_>>(), [2, 3, 4]);
+    assert!(matches!(faults(read_text("x.txt", b"a\xff", Role::Ids))[0].3, RowProblem::NotUtf8));
+}
+
+#[test]
+fn places_that_are_no_data_are_refused_by_name() {
+    let base = tempfile::tempdir().unwrap();
+    assert!(matches!(read(base.path(), "missing.jsonl", Role::Ids), Err(SourceError::Io { .. })));
+    fs::create_dir(base.path().join("d.jsonl")).unwrap();
+    assert!(matches!(read(base.path(), "d.jsonl", Role::Ids), Err(SourceError::WrongPlace { .. })));
+    assert!(matches!(read_text("x.csv", "a,b", Role::Instances), Err(SourceError::Format { .. })));
+    assert!(matches!(read_text("x.json", "{}", Role::Instances), Err(SourceError::Document { .. })));
+    let empty = read_text("x.jsonl", "", Role::Instances).unwrap();
+    assert_eq!(empty.report().rows, 0);
+}
+
+#[test]
+fn a_directory_gives_ids_or_task_directories() {
+    let base = tempfile::tempdir().unwrap();
+    for id in ["b.1", "a.1"] {
+        fs::create_dir_all(base.path().join("tasks").join(id)).unwrap();
+        fs::write(base.path().join("tasks").join(id).join("task.toml"), "").unwrap();
+    }
+    let read = |role| {
+        let spec = SourceSpec { name: "t".into(), kind: SourceKind::Dir, path: "tasks".into(), role };
+        load(&spec, base.path())
+    };
+    let Records::Ids(ids) = read(Role::Ids).unwrap() else { panic!("another role came back") };
+    let Records::Tasks(tasks) = read(Role::Tasks).unwrap() else { panic!("another role came back") };
+    assert_eq!(ids.rows.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a.1", "b.1"]);
+    assert_eq!(tasks.rows.iter().map(|task| task.id.clone()).collect::<Vec<_>>(), ids.rows);
+    assert_eq!(tasks.input.sha256.keys().collect::<Vec<_>>(), ["tasks/a.1", "tasks/b.1"]);
+    fs::write(base.path().join("tasks/a.1/instruction.md"), "x").unwrap();
+    let Records::Tasks(changed) = read(Role::Tasks).unwrap() else { panic!("another role came back") };
+    assert_ne!(changed.input.sha256["tasks/a.1"], tasks.input.sha256["tasks/a.1"]);
+    assert_eq!(changed.input.sha256["tasks/b.1"], tasks.input.sha256["tasks/b.1"]);
+    fs::create_dir(base.path().join("tasks/bad ")).unwrap();
+    fs::write(base.path().join("tasks/bad /task.toml"), "").unwrap();
+    let message = read(Role::Ids).unwrap_err().to_string();
+    assert!(message.contains("entry 1, \"bad \""), "{message}");
+}
