@@ -40,15 +40,11 @@ impl Collector {
         let kept = (self.head.len() + self.tail.len()) as u64;
         let mut bytes = self.head;
         if self.total > kept {
-            let limit = self.head_limit + self.tail_limit;
-            // The marker names the number of bytes left out, which grows with the marker itself; the widest number
-            // bounds its length.
-            let widest = marker(u64::MAX).len();
-            let tail = self.tail_limit.saturating_sub(widest);
-            if bytes.len() + tail + widest <= limit {
-                let surplus = self.tail.len() - tail.min(self.tail.len());
-                self.tail.drain(..surplus);
-                let left_out = self.total - (bytes.len() + self.tail.len()) as u64;
+            // The widest number bounds the marker's length. Without room for it and some tail there is no marker.
+            let tail = self.tail_limit.saturating_sub(marker(u64::MAX).len());
+            if tail > 0 {
+                self.tail.drain(..self.tail.len() - tail);
+                let left_out = self.total - (bytes.len() + tail) as u64;
                 bytes.extend_from_slice(marker(left_out).as_bytes());
             }
         }

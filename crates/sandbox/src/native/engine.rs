@@ -44,8 +44,10 @@ struct Shared {
     init: Program,
     hierarchy: Hierarchy,
     require_limits: bool,
-    started: AtomicU64,
 }
+
+/// Sandboxes started by this process, by whichever engine value; gives each its number.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl Native {
     /// Prepares the engine: copies the init program, finds the control groups, and removes the groups that killed
@@ -56,8 +58,7 @@ impl Native {
             Program::copy(config.init).map_err(|error| unavailable(format!("no init program: {error}")))?;
         let hierarchy = Hierarchy::discover();
         hierarchy.sweep();
-        let shared =
-            Shared { init, hierarchy, require_limits: config.require_limits, started: AtomicU64::new(0) };
+        let shared = Shared { init, hierarchy, require_limits: config.require_limits };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -112,7 +113,7 @@ impl Shared {
 
     /// Builds everything that belongs to a sandbox; what was built before an error goes with the error.
     fn build(&self, spec: &SandboxSpec) -> io::Result<Parts> {
-        let name = group_name(self.started.fetch_add(1, Ordering::Relaxed));
+        let name = group_name(STARTED.fetch_add(1, Ordering::Relaxed));
         let scratch = Scratch::create(&spec.scratch, &name)?;
         let overlays = stack::plan(&spec.image.layers, scratch.path())?;
         overlays.iter().try_for_each(|overlay| scratch.prepare(overlay))?;
@@ -129,11 +130,11 @@ impl Shared {
             files: provided_files(&hostname, spec.network),
             memory_upper: None,
             hostname,
-            overlays,
+            overlays: overlays.clone(),
         };
         let group = self.hierarchy.create(&name, &spec.limits)?;
         let process = Process::start(&self.init.path(), &setup, &group)?;
-        Ok(Parts { process, group, scratch })
+        Ok(Parts { process, group, scratch, overlays })
     }
 }
 

@@ -13,6 +13,7 @@ mod launch;
 mod running;
 mod scratch;
 mod stack;
+mod step;
 mod sys;
 mod wire;
 
@@ -20,3 +21,4 @@ pub use cgroup::Enforceable;
 pub use engine::{Native, NativeConfig};
 pub use init::init_main;
 pub use launch::INIT_ARGUMENT;
+pub use step::StepRunner;

@@ -13,7 +13,7 @@ use crate::native::cgroup::Group;
 use crate::native::exec;
 use crate::native::launch::Process;
 use crate::native::scratch::Scratch;
-use crate::native::wire::{self, Operation, Reply, TransferRequest};
+use crate::native::wire::{self, Operation, Overlay, Reply, TransferRequest};
 use crate::{ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
 
 /// How long process 1 may take to kill what it can kill at once.
@@ -25,6 +25,8 @@ pub(crate) struct Parts {
     pub(crate) process: Process,
     pub(crate) group: Group,
     pub(crate) scratch: Scratch,
+    /// What is mounted, and where its changes are.
+    pub(crate) overlays: Vec<Overlay>,
 }
 
 impl Parts {
@@ -47,6 +49,20 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn new(spec: SandboxSpec, parts: Parts) -> Self {
         Self { spec, parts: Some(parts) }
+    }
+
+    /// Ends all processes and thereby all mounts, and keeps the files.
+    pub(crate) async fn stop(&mut self) -> Result<(), SandboxError> {
+        let mut parts = self.parts.take().ok_or_else(|| SandboxError::Lost("it was destroyed".into()))?;
+        let ended = tokio::task::spawn_blocking(move || parts.process.end().map(|()| parts)).await;
+        let ended = ended.map_err(|error| SandboxError::Lost(format!("its end was interrupted: {error}")))?;
+        self.parts = Some(ended.map_err(io_error(format!("ending sandbox {}", self.spec.name)))?);
+        Ok(())
+    }
+
+    /// The overlays of the sandbox, the root first.
+    pub(crate) fn overlays(&self) -> &[Overlay] {
+        self.parts.as_ref().map_or(&[], |parts| &parts.overlays)
     }
 
     fn parts(&self) -> Result<&Parts, SandboxError> {

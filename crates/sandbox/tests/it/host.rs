@@ -25,7 +25,15 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Self {
-        let temp = tempfile::tempdir().unwrap();
+        Self::prepare(tempfile::tempdir().unwrap())
+    }
+
+    /// Works below a directory that somebody else removes.
+    pub fn within(directory: &Path) -> Self {
+        Self::prepare(tempfile::Builder::new().disable_cleanup(true).tempdir_in(directory).unwrap())
+    }
+
+    fn prepare(temp: tempfile::TempDir) -> Self {
         fs::create_dir(temp.path().join("scratch")).unwrap();
         skeleton(&temp.path().join("skeleton"));
         Self { temp }
@@ -73,6 +81,9 @@ fn skeleton(root: &Path) {
         ["dev", "etc", "home", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var/tmp"]
     {
         fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    for directory in ["tmp", "var/tmp"] {
+        rustix::fs::chmod(root.join(directory), rustix::fs::Mode::from_raw_mode(0o1777)).unwrap();
     }
     for name in ["bin", "sbin", "lib", "lib32", "lib64"] {
         match fs::read_link(Path::new("/").join(name)) {

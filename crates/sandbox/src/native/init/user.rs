@@ -31,9 +31,9 @@ impl Identity {
     /// Switches the current process over.
     pub(super) fn assume(&self) -> io::Result<()> {
         let groups: Vec<Gid> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
-        // A namespace with a single id refuses to change groups; with nothing to add that is no loss.
+        // A namespace with a single id refuses to change groups. It has no other group to be in either.
         match rustix::thread::set_thread_groups(&groups) {
-            Err(rustix::io::Errno::PERM) if groups.is_empty() || self.is_root() => {}
+            Err(rustix::io::Errno::PERM) => {}
             other => other?,
         }
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
