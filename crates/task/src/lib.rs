@@ -1,4 +1,5 @@
 //! Harbor task directories: read, write, digest; SWE-smith instances to tasks.
+pub mod commit;
 pub mod config;
 mod digest;
 mod dir;

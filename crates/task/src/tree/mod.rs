@@ -10,3 +10,4 @@ pub use archive::TreeLimits;
 pub use model::{Entry, Tree, TreeError};
 pub use path::PathFault;
 pub(crate) use path::check_path;
+pub(crate) use write::{ArchiveBytes, Member, MemberKind};

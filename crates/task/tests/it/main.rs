@@ -9,3 +9,4 @@ mod configs;
 mod corpus;
 mod digests;
 mod patches;
+mod repositories;
