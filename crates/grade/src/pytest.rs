@@ -5,7 +5,7 @@
 //! | line | meaning |
 //! |---|---|
 //! | `[gw0] [ 5%] PASSED id` | a worker's result |
-//! | `SUBFAIL id - reason` | a failed subtest fails its test |
+//! | `SUBFAIL id - reason`, also after `[message] (i=1)` | a failed subtest fails its test |
 //! | `PASSED`, `PASSED [ 50%]` | the status of the last id that had none; a progress mark is never a name |
 //! | `FAILED id - reason` | summary; the reason begins at ` - ` outside the id's brackets |
 //! | `SKIPPED [1] file:3: reason` | a skip that names a place, not a test |
@@ -18,11 +18,11 @@
 //! An id begins with a path without blanks followed by `::`. It is taken whole, blanks included, when it ends with
 //! a bracket; blanks after a Python function name begin printed text.
 
-use std::{collections::BTreeSet, sync::LazyLock};
+use std::{collections::BTreeSet, iter, sync::LazyLock};
 
 use regex::Regex;
 
-use crate::{SuiteRun, TestStatus};
+use crate::{StatusMap, SuiteRun, TestStatus};
 
 /// Alternatives of a status word in patterns.
 pub(crate) const WORD: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN";
@@ -38,7 +38,11 @@ pattern!(PROGRESS, r"(?:^| ) *\[ *[0-9]+(?:%|/[0-9]+)\] *$");
 pattern!(GLUED, "(", WORD, r")([A-Za-z0-9_./-]+\.py::)");
 pattern!(XDIST, r"^\[gw[0-9]+\] (?:\[ *[0-9]+%\] )?(", WORD, ") (.+)$");
 pattern!(SUMMARY, "^(", WORD, ") ([^ ].*)$");
-pattern!(SUB_SUMMARY, r"^SUBFAIL(?:ED)?(?:\[[^\]]*\])?(?: \([^)]*\))? ([^ ].*)$");
+pattern!(
+    SUB_SUMMARY,
+    r"^(?:\[gw[0-9]+\] (?:\[ *[0-9]+%\] )?)?(?:\[[^\]]*\] )?(?:\([^)]*\) )?",
+    r"SUBFAIL(?:ED)?(?:\[[^\]]*\])?(?: \([^)]*\))? ([^ ].*)$"
+);
 pattern!(
     SUB_LINE,
     r"^ (?:\[[^\]]*\] )?(?:\([^)]*\) )?",
@@ -114,8 +118,8 @@ impl Parser {
         }
         if let Some(found) = SUB_SUMMARY.captures(line) {
             let (_, [rest]) = found.extract();
-            if let Some(id) = summary_id(rest) {
-                self.run.statuses.record_failed_part(id);
+            if let Some(id) = summary_id(rest, &self.run.statuses) {
+                self.run.statuses.record_failed_part(id.strip_suffix(' ').unwrap_or(id));
             }
             return;
         }
@@ -157,9 +161,11 @@ impl Parser {
     }
 
     fn summary_line(&mut self, status: &str, rest: &str) {
+        // Before pytest 8 nothing but a blank stands between the id and the reason of an unexpected pass.
+        let rest = if status == "XPASS" { split_id(rest).0 } else { rest };
         if status == "SKIPPED" && PLACE.is_match(rest) {
             self.run.placed_skips += 1;
-        } else if let Some(id) = summary_id(rest) {
+        } else if let Some(id) = summary_id(rest, &self.run.statuses) {
             self.record(id, status);
         } else if status == "ERROR" {
             let file = rest.split(" - ").next().unwrap_or_default();
@@ -226,7 +232,13 @@ fn whole_id(text: &str) -> &str {
 }
 
 /// Gives the id of a summary line, `id - reason`; `None` when the text names no test.
-fn summary_id(rest: &str) -> Option<&str> {
+///
+/// A cut that gives an id already known is preferred; else the reason begins at the first ` - ` outside brackets.
+fn summary_id<'t>(rest: &'t str, known: &StatusMap) -> Option<&'t str> {
+    let cuts = rest.match_indices(" - ").map(|(dash, _)| &rest[..dash]);
+    if let Some(id) = iter::once(rest).chain(cuts).find(|id| known.contains(id)) {
+        return Some(id);
+    }
     let id = match (rest.find(" - "), rest.find('[')) {
         (None, _) => rest,
         (Some(dash), Some(bracket)) if bracket < dash => match rest.find("] - ") {
@@ -280,6 +292,8 @@ mod tests {
         assert_eq!(one("FAILED a.py::t[x - y] - assert [1] == [2]").0, "a.py::t[x - y]");
         assert_eq!(one("XFAIL a.py::t[x - y]").0, "a.py::t[x - y]");
         assert_eq!(one("ERROR a.py - ImportError: no").0, "a.py");
+        assert_eq!(one("XPASS a.py::t ").0, "a.py::t");
+        assert_eq!(one("a.py::t[] - x] FAILED\nFAILED a.py::t[] - x] - assert 0").0, "a.py::t[] - x]");
     }
 
     #[test]
@@ -318,6 +332,11 @@ mod tests {
     #[test]
     fn failing_subtests_fail_their_test() {
         assert_eq!(one("a.py::t [msg] (i=1) SUBFAIL [ 5%]\na.py::t PASSED").1, TestStatus::Failed);
+        assert_eq!(one("[msg] (i=1) SUBFAIL a.py::t - assert 0").1, TestStatus::Failed);
+        assert_eq!(
+            one("[gw0] [ 5%] [msg] (i=1) SUBFAIL a.py::t \n[gw0] [ 9%] PASSED a.py::t ").1,
+            TestStatus::Failed
+        );
         assert_eq!(one("a.py::t SUBPASS\na.py::t PASSED").1, TestStatus::Passed);
         assert_eq!(one("SUBFAILED[msg] (i=1) a.py::t - assert 0").1, TestStatus::Failed);
     }

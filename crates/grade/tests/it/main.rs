@@ -1,6 +1,7 @@
 //! Integration tests of the grader: the Rust and the Python half must agree, and the vendored verifier must work.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
 mod corpus;
 mod twin;

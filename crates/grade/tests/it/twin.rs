@@ -178,50 +178,52 @@ fn reports_get_the_verdict_they_deserve_from_both() {
     }
 }
 
+/// Pieces that parsers trip over.
+const PIECES: [&str; 36] = [
+    "PASSED",
+    "FAILED",
+    "ERROR",
+    "SKIPPED",
+    "XFAIL",
+    "XPASS",
+    "RERUN",
+    " ",
+    "  ",
+    "[ 50%]",
+    "[100%]",
+    "[3/7]",
+    "a.py::t",
+    "d/b.py::C::u",
+    "[x y]",
+    "[",
+    "]",
+    "::",
+    " - ",
+    "(reason)",
+    "\n",
+    "\n",
+    "\n",
+    "\r\n",
+    "\u{1b}[32m",
+    "\u{1b}[0m",
+    "[gw0] ",
+    "SUBFAIL ",
+    "SUBFAILED[m] ",
+    "test_a (m.T) ... ",
+    "ok",
+    "FAIL",
+    "skipped 'x'",
+    "[ok]: ",
+    " (12 ms)",
+    "\u{e9}\u{2028}\u{b}",
+];
+
 #[test]
 fn garbled_logs_are_read_alike() {
     if !has_python() {
         return;
     }
-    // Pieces that parsers trip over, in a fixed pseudo-random order: every line differs, every run is the same.
-    const PIECES: [&str; 36] = [
-        "PASSED",
-        "FAILED",
-        "ERROR",
-        "SKIPPED",
-        "XFAIL",
-        "XPASS",
-        "RERUN",
-        " ",
-        "  ",
-        "[ 50%]",
-        "[100%]",
-        "[3/7]",
-        "a.py::t",
-        "d/b.py::C::u",
-        "[x y]",
-        "[",
-        "]",
-        "::",
-        " - ",
-        "(reason)",
-        "\n",
-        "\n",
-        "\n",
-        "\r\n",
-        "\u{1b}[32m",
-        "\u{1b}[0m",
-        "[gw0] ",
-        "SUBFAIL ",
-        "SUBFAILED[m] ",
-        "test_a (m.T) ... ",
-        "ok",
-        "FAIL",
-        "skipped 'x'",
-        "[ok]: ",
-        " (12 ms)",
-        "\u{e9}\u{2028}\u{b}",
-    ];
+    // A fixed pseudo-random order: every line differs, every run is the same.
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut text = String::new();
     for _ in 0..30_000 {
