@@ -10,3 +10,4 @@ mod corpus;
 mod digests;
 mod patches;
 mod repositories;
+mod tasks;
