@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct NativeConfig {
 }
 
 /// The embedded engine.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Native {
     shared: Arc<Shared>,
 }
@@ -108,7 +108,7 @@ impl Shared {
         let parts = self
             .build(&spec)
             .map_err(|error| SandboxError::Start { name: spec.name.clone(), reason: error.to_string() })?;
-        Ok(Running::new(spec, parts))
+        Running::new(spec, parts)
     }
 
     /// Builds everything that belongs to a sandbox; what was built before an error goes with the error.
@@ -116,7 +116,7 @@ impl Shared {
         let name = group_name(STARTED.fetch_add(1, Ordering::Relaxed));
         let scratch = Scratch::create(&spec.scratch, &name)?;
         let overlays = stack::plan(&spec.image.layers, scratch.path())?;
-        overlays.iter().try_for_each(|overlay| scratch.prepare(overlay))?;
+        overlays.iter().try_for_each(Scratch::prepare)?;
         let hostname = hostname(&spec.name);
         let setup = Setup {
             identity_map: rustix::process::geteuid().is_root(),
@@ -128,7 +128,7 @@ impl Shared {
                 .chain(stack::MOUNT_POINTS.iter().map(PathBuf::from))
                 .collect(),
             files: provided_files(&hostname, spec.network),
-            memory_upper: None,
+            largest_file: spec.limits.storage,
             hostname,
             overlays: overlays.clone(),
         };
@@ -143,7 +143,7 @@ fn provided_files(hostname: &str, network: Network) -> BTreeMap<PathBuf, String>
     let resolver = match network {
         Network::None => String::new(),
         // Only what it says goes in, not the file: it may change under the sandbox, or be a link.
-        Network::Public => fs::read_to_string("/etc/resolv.conf").unwrap_or_default(),
+        Network::Public => resolver().unwrap_or_default(),
     };
     let hosts =
         format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t{hostname}\n");
@@ -152,6 +152,14 @@ fn provided_files(hostname: &str, network: Network) -> BTreeMap<PathBuf, String>
         ("/etc/hosts".into(), hosts),
         ("/etc/resolv.conf".into(), resolver),
     ])
+}
+
+/// The host's resolver configuration, as much of it as any resolver reads.
+fn resolver() -> io::Result<String> {
+    const MAX: u64 = 64 << 10;
+    let mut text = String::new();
+    fs::File::open("/etc/resolv.conf")?.take(MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// A host name made from a sandbox name: letters, digits and hyphens, at most 63 of them.

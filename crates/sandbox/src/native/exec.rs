@@ -40,7 +40,7 @@ pub(crate) async fn run(sandbox: &Running, command: &ExecSpec) -> Result<ExecOut
     let mut out = Stream::new(Some(out), command.capture.limit)?;
     let mut err = Stream::new(err, command.capture.limit)?;
     let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_ref().unwrap_or(&stdout).as_fd()];
-    let answers = sandbox.request(Operation::Exec, &body, &streams).await?;
+    let answers = sandbox.request(Operation::Exec, &body, &streams)?;
     drop((stdin, stdout, stderr));
 
     let deadline = command.timeout.map(|timeout| started + timeout);

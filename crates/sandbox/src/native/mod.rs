@@ -10,10 +10,12 @@ mod engine;
 mod exec;
 mod init;
 mod launch;
+mod probe;
 mod running;
 mod scratch;
 mod stack;
 mod step;
+mod storage;
 mod sys;
 mod wire;
 
@@ -21,4 +23,5 @@ pub use cgroup::Enforceable;
 pub use engine::{Native, NativeConfig};
 pub use init::init_main;
 pub use launch::INIT_ARGUMENT;
+pub use probe::{Probe, probe};
 pub use step::StepRunner;

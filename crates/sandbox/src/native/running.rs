@@ -13,6 +13,7 @@ use crate::native::cgroup::Group;
 use crate::native::exec;
 use crate::native::launch::Process;
 use crate::native::scratch::Scratch;
+use crate::native::storage::StorageWatch;
 use crate::native::wire::{self, Operation, Overlay, Reply, TransferRequest};
 use crate::{ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
 
@@ -44,11 +45,24 @@ impl Parts {
 pub(crate) struct Running {
     pub(crate) spec: SandboxSpec,
     parts: Option<Parts>,
+    storage: Option<StorageWatch>,
 }
 
 impl Running {
-    pub(crate) fn new(spec: SandboxSpec, parts: Parts) -> Self {
-        Self { spec, parts: Some(parts) }
+    /// Takes a sandbox that has started. Must be called within a runtime.
+    pub(crate) fn new(spec: SandboxSpec, parts: Parts) -> Result<Self, SandboxError> {
+        let watch = |limit| {
+            let control = parts.process.control.try_clone().map_err(io_error("watching storage"))?;
+            let uppers = parts.overlays.iter().map(|overlay| overlay.upper.clone()).collect();
+            Ok::<_, SandboxError>(StorageWatch::start(uppers, limit, control))
+        };
+        let storage = spec.limits.storage.map(watch).transpose()?;
+        Ok(Self { spec, parts: Some(parts), storage })
+    }
+
+    /// An error once the sandbox wrote more than it may.
+    fn check_storage(&self) -> Result<(), SandboxError> {
+        self.storage.as_ref().map_or(Ok(()), StorageWatch::check)
     }
 
     /// Ends all processes and thereby all mounts, and keeps the files.
@@ -70,7 +84,7 @@ impl Running {
     }
 
     /// Sends a request with its body and streams; returns where the answers arrive.
-    pub(crate) async fn request(
+    pub(crate) fn request(
         &self,
         operation: Operation,
         body: &OwnedFd,
@@ -85,21 +99,25 @@ impl Running {
         let control = &self.parts()?.process.control;
         wire::send_request(control, operation, &fds)
             .map_err(|error| SandboxError::Lost(error.to_string()))?;
-        Ok(Answers { socket: BufReader::new(ours) })
+        Ok(Answers { socket: BufReader::new(ours), line: Vec::new() })
     }
 }
 
 #[async_trait]
 impl Sandbox for Running {
     async fn exec(&self, command: &ExecSpec) -> Result<ExecOutcome, SandboxError> {
-        exec::run(self, command).await
+        self.check_storage()?;
+        let outcome = exec::run(self, command).await?;
+        self.check_storage()?;
+        Ok(outcome)
     }
 
     async fn upload(&self, tar: &[u8], directory: &str) -> Result<(), SandboxError> {
+        self.check_storage()?;
         let what = || format!("unpacking files into {directory}");
         let body = wire::body(&TransferRequest { path: directory.to_owned() }).map_err(io_error(what()))?;
         let (theirs, ours) = pipe_pair().map_err(io_error(what()))?;
-        let mut answers = self.request(Operation::Upload, &body, &[theirs.as_fd()]).await?;
+        let mut answers = self.request(Operation::Upload, &body, &[theirs.as_fd()])?;
         drop(theirs);
         let mut sender = pipe::Sender::from_owned_fd(ours).map_err(io_error(what()))?;
         let send = async {
@@ -118,7 +136,7 @@ impl Sandbox for Running {
         let what = || format!("packing {path}");
         let body = wire::body(&TransferRequest { path: path.to_owned() }).map_err(io_error(what()))?;
         let (ours, theirs) = pipe_pair().map_err(io_error(what()))?;
-        let mut answers = self.request(Operation::Download, &body, &[theirs.as_fd()]).await?;
+        let mut answers = self.request(Operation::Download, &body, &[theirs.as_fd()])?;
         drop(theirs);
         let receiver = pipe::Receiver::from_owned_fd(ours).map_err(io_error(what()))?;
         let mut bytes = Vec::new();
@@ -135,7 +153,7 @@ impl Sandbox for Running {
 
     async fn kill_all(&self) -> Result<(), SandboxError> {
         let body = wire::body(&()).map_err(io_error("preparing a request"))?;
-        let mut answers = self.request(Operation::KillAll, &body, &[]).await?;
+        let mut answers = self.request(Operation::KillAll, &body, &[])?;
         match tokio::time::timeout(KILL_PATIENCE, answers.next()).await {
             Ok(reply) => match reply? {
                 Reply::Done => Ok(()),
@@ -176,15 +194,16 @@ impl Drop for Running {
 /// The answers to one request. Dropping them tells the init that nobody waits any more.
 pub(crate) struct Answers {
     socket: BufReader<UnixStream>,
+    /// What has arrived of the next answer.
+    line: Vec<u8>,
 }
 
 impl Answers {
-    /// The next answer. May be dropped and called again without losing anything only when nothing has arrived;
-    /// every request gets its answer in one small write.
+    /// The next answer. Dropping the call and calling again loses nothing.
     pub(crate) async fn next(&mut self) -> Result<Reply, SandboxError> {
-        let mut line = Vec::new();
         let lost = |reason: String| SandboxError::Lost(reason);
-        self.socket.read_until(b'\n', &mut line).await.map_err(|error| lost(error.to_string()))?;
+        self.socket.read_until(b'\n', &mut self.line).await.map_err(|error| lost(error.to_string()))?;
+        let line = std::mem::take(&mut self.line);
         if line.is_empty() {
             return Err(lost("its init ended".into()));
         }

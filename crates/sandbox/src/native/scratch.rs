@@ -41,8 +41,9 @@ impl Scratch {
         self.path.join("stage")
     }
 
-    /// Makes the directories of an overlay. The mode of the upper one is the mode of the mounted directory.
-    pub(crate) fn prepare(&self, overlay: &Overlay) -> io::Result<()> {
+    /// Makes the directories for the changes of an overlay. The mode of the upper one is what the mounted directory
+    /// shows.
+    pub(crate) fn prepare(overlay: &Overlay) -> io::Result<()> {
         fs::create_dir(&overlay.upper)?;
         rustix::fs::chmod(&overlay.upper, Mode::from_raw_mode(0o755))?;
         fs::create_dir(&overlay.work)

@@ -189,10 +189,8 @@ fn clean_below(path: &Path, depth: usize) -> io::Result<()> {
 fn remove_notes(path: &Path) -> io::Result<()> {
     for note in NOTES {
         match rustix::fs::lremovexattr(path, *note) {
-            // Not there, or a file system without such attributes.
-            Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => {}
-            // A file its owner may not write, in the hands of an ordinary user.
-            Err(Errno::ACCESS) => {}
+            // Not there, a file system without such attributes, or a file that an ordinary user owns but may not write.
+            Ok(()) | Err(Errno::NODATA | Errno::NOTSUP | Errno::ACCESS) => {}
             Err(error) => return Err(error.into()),
         }
     }

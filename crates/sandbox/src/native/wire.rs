@@ -76,8 +76,8 @@ pub(crate) struct Setup {
     pub(crate) mount_points: Vec<PathBuf>,
     /// Files the engine provides, by absolute path inside.
     pub(crate) files: BTreeMap<PathBuf, String>,
-    /// Size of a memory file system that holds what is written, in bytes; on disk when absent.
-    pub(crate) memory_upper: Option<u64>,
+    /// Most bytes of a single file that a command writes.
+    pub(crate) largest_file: Option<u64>,
 }
 
 /// One overlay mount.
@@ -151,7 +151,7 @@ pub(crate) struct Request {
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-/// Sends a control message.
+/// Sends a control message. Fails rather than wait when some hundred requests were left unread.
 pub(crate) fn send_request(
     control: impl AsFd,
     operation: Operation,
@@ -163,7 +163,12 @@ pub(crate) fn send_request(
         return Err(io::Error::other("too many descriptors for one message"));
     }
     let code = [operation.code()];
-    rustix::net::sendmsg(control, &[IoSlice::new(&code)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    rustix::net::sendmsg(
+        control,
+        &[IoSlice::new(&code)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    )?;
     Ok(())
 }
 

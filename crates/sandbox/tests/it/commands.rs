@@ -61,7 +61,7 @@ async fn what_cannot_start_says_why() {
     for (command, expected) in cases {
         match sandbox.exec(&command).await {
             Err(SandboxError::Spawn { reason, .. }) => {
-                assert!(reason.contains(expected), "{reason} / {expected}")
+                assert!(reason.contains(expected), "{reason} / {expected}");
             }
             other => panic!("{command:?}: {other:?}"),
         }

@@ -86,7 +86,7 @@ async fn writes_stay_in_the_sandbox() {
 async fn the_kernel_refuses_what_reaches_beyond() {
     let bench = Bench::new();
     let sandbox = start(&bench.spec("refused")).await;
-    let script = r#"
+    let script = r"
 import ctypes, errno, os, socket
 libc = ctypes.CDLL(None, use_errno=True)
 def call(number, *args):
@@ -144,7 +144,7 @@ for path in ('/proc/kcore', '/proc/keys', '/proc/timer_list'):
     assert not os.path.exists(path) or open(path, 'rb').read(1) == b'', path
 open('/dev/null', 'w').write('x')
 print('refused')
-"#;
+";
     let outcome = sandbox.exec(&python(script)).await.unwrap();
     assert_eq!(text(&outcome), "refused\n", "{}", String::from_utf8_lossy(&outcome.stderr.bytes));
     sandbox.destroy().await.unwrap();

@@ -88,6 +88,42 @@ async fn the_processor_limit_holds() {
 }
 
 #[tokio::test]
+async fn writing_more_than_allowed_ends_the_sandbox() {
+    let bench = Bench::new();
+    let mut spec = bench.spec("storage");
+    spec.limits.storage = Some(8 << 20);
+    let sandbox = start(&spec).await;
+    // One file: the kernel stops it at once.
+    let outcome = sandbox
+        .exec(&sh("trap '' XFSZ; head -c 9000000 /dev/zero > /big; stat -c %s /big; rm /big"))
+        .await
+        .unwrap();
+    assert_eq!(text(&outcome), format!("{}\n", 8 << 20));
+    // Many files in different trees: found by measuring.
+    let script = "for i in $(seq 10); do head -c 1000000 /dev/zero > /usr/f$i; head -c 1000000 /dev/zero > /opt/f$i; done; sleep 1000";
+    let limit = 8 << 20;
+    match sandbox.exec(&sh(script)).await {
+        Err(SandboxError::TooLarge { limit: named, .. }) => assert_eq!(named, limit),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(sandbox.exec(&sh("true")).await, Err(SandboxError::TooLarge { .. })));
+    sandbox.destroy().await.unwrap();
+    assert!(bench.leftovers().is_empty());
+}
+
+#[tokio::test]
+async fn the_probe_finds_this_machine_able() {
+    let probes = sandbox::native::probe(&init()).await;
+    assert!(
+        probes.iter().filter(|probe| probe.name != "control groups").all(|probe| probe.ok),
+        "{probes:#?}"
+    );
+    let broken = sandbox::native::probe("/no/such/program".as_ref()).await;
+    let last = broken.last().unwrap();
+    assert!(!last.ok && last.detail.contains("no init program"), "{last:?}");
+}
+
+#[tokio::test]
 async fn groups_go_with_their_sandbox() {
     let bench = Bench::new();
     let mut spec = bench.spec("groups");
@@ -131,7 +167,7 @@ async fn limits_that_cannot_be_held_are_refused_when_required() {
             sandbox.destroy().await.unwrap();
         }
         Err(SandboxError::Unsupported { what, .. }) => {
-            assert!(missing.iter().all(|name| what.contains(name)))
+            assert!(missing.iter().all(|name| what.contains(name)));
         }
         Err(other) => panic!("{other}"),
     }

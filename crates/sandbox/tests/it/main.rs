@@ -1,5 +1,11 @@
 //! Real sandboxes over the host's own `/usr`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test stops at what it did not expect, and says what it skips"
+)]
+
 mod commands;
 mod deadlines;
 mod host;

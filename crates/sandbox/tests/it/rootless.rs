@@ -68,7 +68,7 @@ async fn inner() {
     let other = ExecSpec { user: Some("app".into()), ..sh("true") };
     match sandbox.exec(&other).await {
         Err(SandboxError::Spawn { reason, .. }) => {
-            assert!(reason.contains("does not exist in this sandbox"), "{reason}")
+            assert!(reason.contains("does not exist in this sandbox"), "{reason}");
         }
         other => panic!("{other:?}"),
     }

@@ -38,10 +38,9 @@ impl Parent {
             if let Some(parent) = Self::hand_down(own) {
                 return Some(parent);
             }
-            if is_alone(own) && move_to_leaf(own).is_ok() {
-                if let Some(parent) = Self::hand_down(own) {
-                    return Some(parent);
-                }
+            let moved = is_alone(own) && move_to_leaf(own).is_ok();
+            if let Some(parent) = moved.then(|| Self::hand_down(own)).flatten() {
+                return Some(parent);
             }
         }
         let above =

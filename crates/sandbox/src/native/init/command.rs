@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
-use crate::native::init::syscalls::Filters;
+use crate::native::init::privileges::Policy;
 use crate::native::init::{privileges, serve, user};
 use crate::native::sys::{self, Forked};
 use crate::native::wire::{self, CommandRequest, Reply};
@@ -37,7 +37,7 @@ pub(super) fn supervise(
     body: OwnedFd,
     answers: &OwnedFd,
     mut streams: IntoIter<OwnedFd>,
-    filters: &Filters,
+    policy: &Policy,
 ) -> io::Result<Reply> {
     let (Some(stdin), Some(stdout), Some(stderr)) = (streams.next(), streams.next(), streams.next()) else {
         return Err(io::Error::other("a command needs three streams"));
@@ -47,7 +47,7 @@ pub(super) fn supervise(
     let command = match sys::fork(0)? {
         Forked::Parent(command) => command,
         Forked::Child => {
-            let reason = match become_command(body, [stdin, stdout, stderr], filters) {
+            let reason = match become_command(body, [stdin, stdout, stderr], policy) {
                 Ok(never) => match never {},
                 Err(reason) => reason,
             };
@@ -145,7 +145,7 @@ fn parent_in_stat(stat: &[u8]) -> Option<i32> {
 enum Never {}
 
 /// Turns the current process into the command, or says why that is not possible.
-fn become_command(body: OwnedFd, streams: [OwnedFd; 3], filters: &Filters) -> Result<Never, String> {
+fn become_command(body: OwnedFd, streams: [OwnedFd; 3], policy: &Policy) -> Result<Never, String> {
     let fail = |doing: &'static str| move |error: io::Error| format!("{doing}: {error}");
     let request: CommandRequest = wire::read_body(body).map_err(fail("reading the request"))?;
     let [stdin, stdout, stderr] = streams;
@@ -154,7 +154,7 @@ fn become_command(body: OwnedFd, streams: [OwnedFd; 3], filters: &Filters) -> Re
     // Not possible everywhere; then all processes are equal when memory runs out.
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     let identity = user::look_up(&request.user).map_err(|error| error.to_string())?;
-    privileges::drop_to(&identity, filters).map_err(fail("dropping privileges"))?;
+    privileges::drop_to(&identity, policy).map_err(fail("dropping privileges"))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     rustix::process::chdir(&request.workdir).map_err(|error| {
         let reason = match error {

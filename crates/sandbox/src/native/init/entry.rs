@@ -12,7 +12,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{DumpableBehavior, Pid};
 use rustix::thread::{Gid, Uid};
 
-use crate::native::init::{privileges, rootfs, serve};
+use crate::native::init::privileges::{self, Policy};
+use crate::native::init::{rootfs, serve};
 use crate::native::sys::{self, Forked};
 use crate::native::wire::{self, Operation, Setup, StartReply};
 
@@ -104,16 +105,21 @@ fn identity_of(own: &str) -> io::Result<String> {
 
 fn first_process(control: &OwnedFd, setup: &Setup, mapped: OwnedFd) -> ! {
     let mut signal = [0_u8; 1];
-    let outcome = File::from(mapped).read_exact(&mut signal).and_then(|()| become_init(setup));
-    let reply = match outcome {
-        Ok(()) => StartReply::Ready,
-        Err(failure) => StartReply::Failed(failure.to_string()),
-    };
-    let failed = matches!(reply, StartReply::Failed(_));
-    if wire::send_start(control, &reply).is_err() || failed {
-        std::process::exit(1);
+    let outcome = File::from(mapped)
+        .read_exact(&mut signal)
+        .and_then(|()| become_init(setup))
+        .and_then(|()| Policy::new(setup.largest_file));
+    match outcome {
+        Ok(policy) if wire::send_start(control, &StartReply::Ready).is_ok() => {
+            serve::serve(control.as_fd(), &policy)
+        }
+        Ok(_) => {}
+        Err(failure) => {
+            // Without a listener there is nobody to tell.
+            let _ = wire::send_start(control, &StartReply::Failed(failure.to_string()));
+        }
     }
-    serve::serve(control.as_fd())
+    std::process::exit(1)
 }
 
 fn become_init(setup: &Setup) -> io::Result<()> {

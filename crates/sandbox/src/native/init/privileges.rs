@@ -22,6 +22,20 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SYS_CHROOT)
     .union(CapabilitySet::SETFCAP);
 
+/// What holds for every command of a sandbox.
+pub(super) struct Policy {
+    /// The system call filter.
+    filters: Filters,
+    /// Most bytes of one file.
+    largest_file: Option<u64>,
+}
+
+impl Policy {
+    pub(super) fn new(largest_file: Option<u64>) -> io::Result<Self> {
+        Ok(Self { filters: Filters::compile()?, largest_file })
+    }
+}
+
 /// Takes every capability outside the kept set out of the bounding set, for this process and all its children.
 pub(super) fn limit_bounding_set() -> io::Result<()> {
     for bit in 0..u64::BITS {
@@ -40,14 +54,17 @@ pub(super) fn limit_bounding_set() -> io::Result<()> {
 }
 
 /// Turns the current process into one that is ready to become the command of `identity`. There is no way back.
-pub(super) fn drop_to(identity: &Identity, filters: &Filters) -> io::Result<()> {
-    let no_core = Rlimit { current: Some(0), maximum: Some(0) };
-    rustix::process::setrlimit(Resource::Core, no_core)?;
+pub(super) fn drop_to(identity: &Identity, policy: &Policy) -> io::Result<()> {
+    let bound = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    rustix::process::setrlimit(Resource::Core, bound(0))?;
+    if let Some(bytes) = policy.largest_file {
+        rustix::process::setrlimit(Resource::Fsize, bound(bytes))?;
+    }
     identity.assume()?;
     let kept = if identity.is_root() { KEPT } else { CapabilitySet::empty() };
     rustix::thread::clear_ambient_capability_set()?;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets)?;
     rustix::thread::set_no_new_privs(true)?;
-    filters.apply()
+    policy.filters.apply()
 }

@@ -3,12 +3,13 @@
 //! The layers are untrusted. Every mount point below the new root is opened with `openat2`, which resolves links as
 //! if the new root were `/`, and mounted through its descriptor, so no link in an image can aim a mount elsewhere.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use crate::native::init::entry::step;
@@ -26,10 +27,6 @@ const DEV_LINKS: &[(&str, &str)] = &[
     ("stderr", "/proc/self/fd/2"),
     ("ptmx", "pts/ptmx"),
 ];
-
-/// Parts of `/proc` that configure the whole kernel: readable, never writable.
-const PROC_READ_ONLY: &[&str] =
-    &["sys", "sysrq-trigger", "irq", "bus", "fs", "driver", "dynamic_debug", "mtrr"];
 
 /// Parts of `/proc` that tell about the host what no command needs.
 const PROC_HIDDEN: &[&str] = &[
@@ -52,6 +49,9 @@ const PROC_HIDDEN: &[&str] = &[
     "timer_stats",
     "vmallocinfo",
 ];
+
+/// Mode of a temporary directory.
+const TEMPORARY: Mode = Mode::from_raw_mode(0o1777);
 
 /// Builds the root file system and makes it the root of this process.
 pub(super) fn enter(setup: &Setup) -> io::Result<()> {
@@ -83,35 +83,28 @@ impl Stage {
         for name in ["root", "base", "files"] {
             fs_err::create_dir(stage.0.join(name))?;
         }
-        if let Some(bytes) = setup.memory_upper {
-            let upper = stage.0.join("upper");
-            fs_err::create_dir(&upper)?;
-            let options = c_string(format!("mode=755,size={bytes}"))?;
-            rustix::mount::mount("tmpfs", &upper, "tmpfs", flags, options.as_c_str())?;
-        }
         Ok(stage)
     }
 
     /// Mounts all overlays and returns the new root.
     fn overlays(&self, setup: &Setup) -> io::Result<OwnedFd> {
+        let (first, trees) = setup
+            .overlays
+            .split_first()
+            .ok_or_else(|| io::Error::other("the sandbox has no root file system"))?;
+        let named = |overlay: &Overlay, error: &io::Error| {
+            step(&format!("mounting the overlay at {}", overlay.at.display()), error)
+        };
         let base = self.base(setup)?;
         let target = self.0.join("root");
-        let mut root: Option<OwnedFd> = None;
-        for (number, overlay) in setup.overlays.iter().enumerate() {
-            let doing = || format!("mounting the overlay at {}", overlay.at.display());
-            let mounted = match &root {
-                None => {
-                    self.overlay(overlay, number, Some(&base), &path_fd(&target)?, setup).and_then(|()| {
-                        root = Some(path_fd(&target)?);
-                        Ok(())
-                    })
-                }
-                Some(root) => within(root.as_fd(), &overlay.at, OFlags::DIRECTORY)
-                    .and_then(|at| self.overlay(overlay, number, None, &at, setup)),
-            };
-            mounted.map_err(|error| step(&doing(), &error))?;
+        mount_overlay(first, Some(&base), &path_fd(&target)?).map_err(|error| named(first, &error))?;
+        let root = path_fd(&target)?;
+        for overlay in trees {
+            within(root.as_fd(), &overlay.at, OFlags::DIRECTORY)
+                .and_then(|at| mount_overlay(overlay, None, &at))
+                .map_err(|error| named(overlay, &error))?;
         }
-        root.ok_or_else(|| io::Error::other("the sandbox has no root file system"))
+        Ok(root)
     }
 
     /// The lowest directory of all: mount points that no image has to bring along.
@@ -120,6 +113,7 @@ impl Stage {
         for point in &setup.mount_points {
             fs_err::create_dir_all(base.join(relative(point)))?;
         }
+        rustix::fs::chmod(base.join("tmp"), TEMPORARY)?;
         for path in setup.files.keys() {
             let path = base.join(relative(path));
             if let Some(parent) = path.parent() {
@@ -130,43 +124,6 @@ impl Stage {
         Ok(base)
     }
 
-    fn overlay(
-        &self,
-        overlay: &Overlay,
-        number: usize,
-        base: Option<&Path>,
-        target: &OwnedFd,
-        setup: &Setup,
-    ) -> io::Result<()> {
-        // Descriptors keep the option string short (it has to fit a page), need no quoting, and keep host paths out
-        // of the sandbox's mount table.
-        let lowers: Vec<OwnedFd> = overlay
-            .lowers
-            .iter()
-            .map(PathBuf::as_path)
-            .chain(base)
-            .map(path_fd)
-            .collect::<io::Result<_>>()?;
-        let (upper, work) = if setup.memory_upper.is_some() {
-            let place = |name: &str| self.0.join("upper").join(format!("{name}-{number}"));
-            fs_err::create_dir(place("upper"))?;
-            fs_err::create_dir(place("work"))?;
-            (path_fd(&place("upper"))?, path_fd(&place("work"))?)
-        } else {
-            (path_fd(&overlay.upper)?, path_fd(&overlay.work)?)
-        };
-        let lowers: Vec<String> = lowers.iter().map(by_fd).collect();
-        // `volatile`: nothing written here has to survive a crash, so no flush on unmount or `fsync`.
-        let options = c_string(format!(
-            "userxattr,volatile,lowerdir={},upperdir={},workdir={}",
-            lowers.join(":"),
-            by_fd(&upper),
-            by_fd(&work)
-        ))?;
-        rustix::mount::mount("overlay", by_fd(target), "overlay", MountFlags::empty(), options.as_c_str())?;
-        Ok(())
-    }
-
     /// Binds the files the engine provides over those of the image, read-only for nobody: root may change them.
     fn files(&self, root: BorrowedFd<'_>, setup: &Setup) -> io::Result<()> {
         for (number, (path, text)) in setup.files.iter().enumerate() {
@@ -174,14 +131,32 @@ impl Stage {
             fs_err::write(&source, text)?;
             // An image that removed the file, or put something else there, keeps what it has.
             let Ok(target) = within(root, path, OFlags::empty()) else { continue };
-            let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode);
-            if kind == rustix::fs::FileType::RegularFile {
+            if FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode) == FileType::RegularFile {
                 rustix::mount::mount_bind(&source, by_fd(&target))
                     .map_err(|error| step(&path.to_string_lossy(), &error.into()))?;
             }
         }
         Ok(())
     }
+}
+
+fn mount_overlay(overlay: &Overlay, base: Option<&Path>, target: &OwnedFd) -> io::Result<()> {
+    // Descriptors keep the option string short (it has to fit a page), need no quoting, and keep host paths out of
+    // the sandbox's mount table.
+    let lowers = overlay.lowers.iter().map(PathBuf::as_path).chain(base).map(path_fd);
+    let lowers = lowers.collect::<io::Result<Vec<OwnedFd>>>()?;
+    let (upper, work) = (path_fd(&overlay.upper)?, path_fd(&overlay.work)?);
+    let lower_paths: Vec<String> = lowers.iter().map(by_fd).collect();
+    // `volatile`: nothing written here has to survive a crash, so no flush on unmount or `fsync`.
+    let options = CString::new(format!(
+        "userxattr,volatile,lowerdir={},upperdir={},workdir={}",
+        lower_paths.join(":"),
+        by_fd(&upper),
+        by_fd(&work)
+    ))
+    .map_err(io::Error::other)?;
+    rustix::mount::mount("overlay", by_fd(target), "overlay", MountFlags::empty(), options.as_c_str())?;
+    Ok(())
 }
 
 fn mount_proc(root: BorrowedFd<'_>) -> io::Result<()> {
@@ -191,30 +166,50 @@ fn mount_proc(root: BorrowedFd<'_>) -> io::Result<()> {
     let proc = within(root, Path::new("/proc"), OFlags::DIRECTORY)?;
     // Second fence: no user namespace can be made inside, whatever the system call filter misses. An old kernel
     // may not have the file.
-    let _ = fs_err::write(format!("{}/sys/user/max_user_namespaces", by_fd(&proc)), "0");
+    let _ = fs_err::write(Path::new(&by_fd(&proc)).join("sys/user/max_user_namespaces"), "0");
     let null = rustix::fs::open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    for name in PROC_HIDDEN {
-        let Some(target) = existing(&proc, name)? else { continue };
-        let is_directory = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode)
-            == rustix::fs::FileType::Directory;
-        if is_directory {
-            let flags = flags | MountFlags::RDONLY;
-            rustix::mount::mount("tmpfs", by_fd(&target), "tmpfs", flags, c"size=0,nr_inodes=1,mode=755")?;
-        } else {
-            rustix::mount::mount_bind(by_fd(&null), by_fd(&target))?;
-            if let Some(hidden) = existing(&proc, name)? {
-                sys::make_read_only(hidden)?;
+    for name in kernel_entries(&proc)? {
+        let Ok(target) = open_entry(&proc, &name) else { continue };
+        let mode = rustix::fs::fstat(&target)?.st_mode;
+        let directory = FileType::from_raw_mode(mode) == FileType::Directory;
+        if PROC_HIDDEN.iter().any(|hidden| name == *hidden) {
+            if directory {
+                let flags = flags | MountFlags::RDONLY;
+                rustix::mount::mount(
+                    "tmpfs",
+                    by_fd(&target),
+                    "tmpfs",
+                    flags,
+                    c"size=0,nr_inodes=1,mode=755",
+                )?;
+                continue;
             }
+            rustix::mount::mount_bind(by_fd(&null), by_fd(&target))?;
+        } else if directory || mode & 0o222 != 0 {
+            rustix::mount::mount_bind_recursive(by_fd(&target), by_fd(&target))?;
+        } else {
+            continue;
         }
-    }
-    for name in PROC_READ_ONLY {
-        let Some(target) = existing(&proc, name)? else { continue };
-        rustix::mount::mount_bind_recursive(by_fd(&target), by_fd(&target))?;
-        if let Some(bound) = existing(&proc, name)? {
-            sys::make_read_only(bound)?;
-        }
+        sys::make_read_only(open_entry(&proc, &name)?)?;
     }
     Ok(())
+}
+
+/// What `/proc` holds beside processes. Root inside has the number of root outside, to whom the kernel gives many of
+/// these files for writing, whatever the capabilities; so all that could be written becomes read-only.
+fn kernel_entries(proc: &OwnedFd) -> io::Result<Vec<OsString>> {
+    let directory =
+        rustix::fs::openat(proc, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(&directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        let process = name.iter().all(u8::is_ascii_digit);
+        if !process && name != b"." && name != b".." && entry.file_type() != FileType::Symlink {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+    }
+    Ok(names)
 }
 
 fn mount_dev(root: BorrowedFd<'_>, identity_map: bool) -> io::Result<()> {
@@ -224,7 +219,7 @@ fn mount_dev(root: BorrowedFd<'_>, identity_map: bool) -> io::Result<()> {
     let dev = within(root, Path::new("/dev"), OFlags::DIRECTORY)?;
     for name in DEVICES {
         let source = Path::new("/dev").join(name);
-        rustix::fs::mknodat(&dev, *name, rustix::fs::FileType::RegularFile, Mode::from_raw_mode(0o666), 0)?;
+        rustix::fs::mknodat(&dev, *name, FileType::RegularFile, Mode::from_raw_mode(0o666), 0)?;
         let node = rustix::fs::openat(&dev, *name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         rustix::mount::mount_bind(&source, by_fd(&node))?;
         // Read-only keeps root inside from changing the mode of the host's node; devices stay writable all the same.
@@ -251,11 +246,10 @@ fn mount_dev(root: BorrowedFd<'_>, identity_map: bool) -> io::Result<()> {
 fn open_temporary(root: BorrowedFd<'_>) {
     for path in ["/tmp", "/var/tmp"] {
         let Ok(directory) = within(root, Path::new(path), OFlags::DIRECTORY) else { continue };
-        let wanted = Mode::from_raw_mode(0o1777);
-        if rustix::fs::fstat(&directory)
-            .is_ok_and(|stat| Mode::from_raw_mode(stat.st_mode) & Mode::from_raw_mode(0o7777) != wanted)
-        {
-            let _ = rustix::fs::chmod(by_fd(&directory), wanted);
+        let closed = rustix::fs::fstat(&directory)
+            .is_ok_and(|stat| Mode::from_raw_mode(stat.st_mode & 0o7777) != TEMPORARY);
+        if closed {
+            let _ = rustix::fs::chmod(by_fd(&directory), TEMPORARY);
         }
     }
 }
@@ -266,13 +260,8 @@ fn within(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedF
     Ok(rustix::fs::openat2(root, path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty(), resolve)?)
 }
 
-/// Opens an entry of `/proc` if this kernel has it.
-fn existing(proc: &OwnedFd, name: &str) -> io::Result<Option<OwnedFd>> {
-    match rustix::fs::openat(proc, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(fd) => Ok(Some(fd)),
-        Err(rustix::io::Errno::NOENT) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+fn open_entry(directory: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::openat(directory, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 fn path_fd(path: &Path) -> io::Result<OwnedFd> {
@@ -283,10 +272,6 @@ fn path_fd(path: &Path) -> io::Result<OwnedFd> {
 /// The path that leads to what a descriptor of this process refers to.
 fn by_fd(fd: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
-}
-
-fn c_string(text: String) -> io::Result<CString> {
-    CString::new(text).map_err(io::Error::other)
 }
 
 fn relative(path: &Path) -> &Path {

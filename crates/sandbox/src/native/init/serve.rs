@@ -10,14 +10,14 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
-use crate::native::init::syscalls::Filters;
+use crate::native::init::privileges::Policy;
 use crate::native::init::{command, transfer};
 use crate::native::sys::{self, Forked};
 use crate::native::wire::{self, Operation, Reply, Request};
 
 /// Serves requests until the engine closes its end; ending process 1 ends everything in the sandbox.
-pub(super) fn serve(control: BorrowedFd<'_>) -> ! {
-    let code = match Init::new(control).and_then(Init::run) {
+pub(super) fn serve(control: BorrowedFd<'_>, policy: &Policy) -> ! {
+    let code = match Init::new(control, policy).and_then(Init::run) {
         Ok(()) => 0,
         Err(_) => 1,
     };
@@ -30,19 +30,14 @@ const EVERYTHING: nix::unistd::Pid = nix::unistd::Pid::from_raw(-1);
 struct Init<'a> {
     control: BorrowedFd<'a>,
     children: SignalFd,
-    filters: Filters,
+    policy: &'a Policy,
     /// Helpers at work, with the answer socket of their request.
     helpers: BTreeMap<i32, OwnedFd>,
 }
 
 impl<'a> Init<'a> {
-    fn new(control: BorrowedFd<'a>) -> io::Result<Self> {
-        Ok(Self {
-            control,
-            children: child_signals()?,
-            filters: Filters::compile()?,
-            helpers: BTreeMap::new(),
-        })
+    fn new(control: BorrowedFd<'a>, policy: &'a Policy) -> io::Result<Self> {
+        Ok(Self { control, children: child_signals()?, policy, helpers: BTreeMap::new() })
     }
 
     fn run(mut self) -> io::Result<()> {
@@ -96,7 +91,7 @@ impl<'a> Init<'a> {
         mut streams: IntoIter<OwnedFd>,
     ) -> ! {
         let outcome = match operation {
-            Operation::Exec => command::supervise(body, answers, streams, &self.filters),
+            Operation::Exec => command::supervise(body, answers, streams, self.policy),
             Operation::Upload => match streams.next() {
                 Some(stream) => transfer::unpack(body, stream),
                 None => Err(io::Error::other("no data stream")),

@@ -148,7 +148,7 @@ fn refused_by_argument() -> io::Result<BTreeMap<i64, Vec<SeccompRule>>> {
         let flag = u64::from(flag.cast_unsigned());
         clone.push(rule(&[(0, SeccompCmpOp::MaskedEq(flag), flag)])?);
     }
-    let requests = [u64::from(libc::TIOCSTI), u64::from(libc::TIOCLINUX)];
+    let requests = [libc::TIOCSTI, libc::TIOCLINUX];
     let mut ioctl = Vec::new();
     for request in requests {
         ioctl.push(rule(&[(1, SeccompCmpOp::Eq, request)])?);

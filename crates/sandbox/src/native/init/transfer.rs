@@ -196,7 +196,7 @@ pub(super) fn pack(body: OwnedFd, stream: OwnedFd) -> io::Result<Reply> {
     let stat = rustix::fs::fstat(&found)?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
         let directory = rustix::fs::openat(&found, ".", READ_DIRECTORY, Mode::empty())?;
-        pack_directory(&mut archive, directory, Path::new(""), 0)?;
+        pack_directory(&mut archive, directory.as_fd(), Path::new(""), 0)?;
     } else {
         let name = path.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
         let parent = path.parent().unwrap_or(Path::new("/"));
@@ -214,12 +214,17 @@ const READ_DIRECTORY: OFlags =
 type Archive = Builder<io::BufWriter<File>>;
 
 /// Packs what a directory holds, in order of name.
-fn pack_directory(archive: &mut Archive, directory: OwnedFd, at: &Path, depth: usize) -> io::Result<()> {
+fn pack_directory(
+    archive: &mut Archive,
+    directory: BorrowedFd<'_>,
+    at: &Path,
+    depth: usize,
+) -> io::Result<()> {
     if depth > MAX_DEPTH {
         return Err(io::Error::other(format!("{} lies deeper than {MAX_DEPTH} directories", at.display())));
     }
     let mut names: Vec<OsString> = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&directory)? {
+    for entry in rustix::fs::Dir::read_from(directory)? {
         let name = entry?.file_name().to_bytes().to_vec();
         if name != b"." && name != b".." {
             names.push(OsString::from_vec(name));
@@ -227,7 +232,7 @@ fn pack_directory(archive: &mut Archive, directory: OwnedFd, at: &Path, depth: u
     }
     names.sort_unstable();
     for name in names {
-        pack_entry(archive, directory.as_fd(), &name, &at.join(&name), depth)?;
+        pack_entry(archive, directory, &name, &at.join(&name), depth)?;
     }
     Ok(())
 }
@@ -253,7 +258,7 @@ fn pack_entry(
             };
             header.set_entry_type(EntryType::Directory);
             archive.append_data(&mut header, at, io::empty())?;
-            pack_directory(archive, directory, at, depth + 1)
+            pack_directory(archive, directory.as_fd(), at, depth + 1)
         }
         FileType::Symlink => {
             let Ok(to) = rustix::fs::readlinkat(parent, name, Vec::with_capacity(MAX_LINK)) else {
