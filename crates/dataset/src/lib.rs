@@ -1,3 +1,25 @@
-//! Resolve, split, freeze, export.
+//! Chooses the final set, splits it, freezes it and packs it for trainers.
+//!
+//! Stage documents and task directories come in; a selection, a frozen directory and exports go out. No repository
+//! stands in two splits, however it is spelled. A frozen directory names the digest of everything in it, is written
+//! whole or not at all, and is never overwritten with other content; the same inputs give the same bytes on every
+//! machine. Choosing and splitting are pure, only freeze, verify and export touch files.
 
+mod card;
+mod copy;
+mod error;
+mod export;
+mod freeze;
+mod isolation;
+mod manifest;
+mod place;
 pub mod resolve;
+mod sums;
+mod verify;
+
+pub use error::DatasetError;
+pub use export::{ExportFormat, ExportInput, Exported, ParseFormatError, export};
+pub use freeze::{FreezeInput, Frozen, freeze};
+pub use isolation::{Leak, Placed, leaks};
+pub use manifest::{Counts, FrozenTask, Manifest, ProofSummary, Provenance};
+pub use verify::{Problem, Verification, verify};

@@ -1,0 +1,83 @@
+//! Directories that appear whole or not at all and are never overwritten.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use task::printable;
+
+use crate::copy::set_mode;
+use crate::sums::{self, SUMS, Sums};
+use crate::{DatasetError, Problem};
+
+/// A bound for the file with the sums.
+const SUMS_LIMIT: u64 = 1 << 30;
+
+/// What became of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlacedDirectory {
+    /// The final path.
+    pub(crate) path: PathBuf,
+    /// Whether the same content was there before.
+    pub(crate) existed: bool,
+}
+
+/// Builds a directory beside its final place, adds `SHA256SUMS`, and moves it there with one rename.
+///
+/// A directory of the same name with the same sums stays as it is; one with others is a conflict.
+pub(crate) fn place<F>(parent: &Path, name: &str, build: F) -> Result<PlacedDirectory, DatasetError>
+where
+    F: FnOnce(&Path) -> Result<(), DatasetError>,
+{
+    fs::create_dir_all(parent).map_err(DatasetError::io(parent))?;
+    let temporary = tempfile::Builder::new()
+        .prefix(".seatrial-")
+        .suffix(".tmp")
+        .tempdir_in(parent)
+        .map_err(DatasetError::io(parent))?;
+    build(temporary.path())?;
+    let sums = sums::hash(temporary.path(), &sums::list(temporary.path())?.files)?;
+    // The files themselves are not synced one by one: after a crash the sums tell which of them are torn.
+    artifact::write_atomic(&temporary.path().join(SUMS), &sums::write(&sums))?;
+    set_mode(temporary.path(), 0o755)?;
+
+    let path = parent.join(name);
+    if std::fs::symlink_metadata(&path).is_ok() {
+        return existing(path, &sums);
+    }
+    match fs::rename(temporary.path(), &path) {
+        Ok(()) => {
+            // What was the temporary directory has another name now, so nothing is left to remove.
+            let _ = temporary.keep();
+            Ok(PlacedDirectory { path, existed: false })
+        }
+        // Somebody else was faster.
+        Err(_) if std::fs::symlink_metadata(&path).is_ok() => existing(path, &sums),
+        Err(error) => Err(DatasetError::Io { path, source: error }),
+    }
+}
+
+/// Compares what is there with what would have been written.
+fn existing(path: PathBuf, new: &Sums) -> Result<PlacedDirectory, DatasetError> {
+    let old = match artifact::read_bounded(&path.join(SUMS), SUMS_LIMIT) {
+        Ok(text) => sums::parse(&text).0,
+        Err(_) => Sums::new(),
+    };
+    if old == *new {
+        let real = sums::hash(&path, &sums::list(&path)?.files)?;
+        if real == *new {
+            return Ok(PlacedDirectory { path, existed: true });
+        }
+        let problems = differences(&real, new)
+            .map(|file| Problem { file: printable(file), message: "is not as it was written".into() });
+        return Err(DatasetError::Unsound { problems: problems.collect(), path });
+    }
+    let differing = differences(&old, new).map(|file| printable(file)).collect();
+    Err(DatasetError::Conflict { path, differing })
+}
+
+/// The paths whose digests differ or that stand on one side only, sorted.
+fn differences<'a>(a: &'a Sums, b: &'a Sums) -> impl Iterator<Item = &'a Vec<u8>> {
+    let paths: BTreeSet<&Vec<u8>> = a.keys().chain(b.keys()).collect();
+    paths.into_iter().filter(|path| a.get(*path) != b.get(*path))
+}
