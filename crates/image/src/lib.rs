@@ -7,25 +7,34 @@
 //! ignored where that would change a result.
 
 mod archive;
+mod blobs;
 mod chain;
 mod digest;
 mod error;
 mod layer_path;
-mod layout;
+mod manifest;
 mod overlay;
+mod sources;
 mod stack;
 mod writer;
 
 pub mod dockerfile;
 pub mod host;
+pub mod layout;
 pub mod reference;
+pub mod registry;
 pub mod rootfs;
 pub mod store;
 pub mod unpack;
 
+pub use blobs::FetchedImage;
+pub use dockerfile::{Builder, Resolve};
 pub use error::ImageError;
 pub use host::{HostImage, HostInventory};
+pub use layout::Layout;
 pub use reference::{HOST_REFERENCE, ImageRef, ReferenceError, RemoteRef};
+pub use registry::{Credentials, Registry, RegistryOptions};
 pub use rootfs::{HostRoot, ImageConfig, Layer, RootImage, RunCommand, RunFailure, RunStep};
+pub use sources::ImageSources;
 pub use store::{Collected, LayerInfo, LayerKey, LayerStore, StoredLayer};
 pub use unpack::{UnpackLimits, Unpacked, unpack_layer};

@@ -16,6 +16,15 @@ pub struct RootImage {
     pub digest: String,
 }
 
+impl RootImage {
+    /// The image without layers: `scratch`.
+    pub fn empty() -> Self {
+        let config = ImageConfig::default();
+        let digest = crate::chain::Chain::empty().image_digest(&config);
+        Self { layers: Vec::new(), config, digest }
+    }
+}
+
 /// One read-only layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layer {

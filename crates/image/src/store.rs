@@ -261,8 +261,13 @@ impl LayerStore {
         let mut keys = BTreeSet::new();
         for entry in fs::read_dir(&self.root).map_err(doing)? {
             let name = entry.map_err(doing)?.file_name();
-            let Some(name) = name.to_str().filter(|name| !name.ends_with(".lock")) else { continue };
-            keys.extend(name.split('.').next().and_then(LayerKey::parse));
+            let Some((key, kind)) = name.to_str().map(|name| name.split_once('.').unwrap_or((name, "")))
+            else {
+                continue;
+            };
+            if kind != "lock" {
+                keys.extend(LayerKey::parse(key));
+            }
         }
         Ok(keys)
     }
@@ -428,7 +433,7 @@ mod tests {
         let failed = store.get_or_make(&key("a"), "test", |dir| {
             write("half")(dir)?;
             fs::create_dir(dir.join("locked")).unwrap();
-            fs::set_permissions(dir.join("locked"), std::fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(dir.join("locked"), std::fs::Permissions::from_mode(0o000)).unwrap();
             Err(ImageError::Host("no".to_owned()))
         });
         assert!(failed.is_err());

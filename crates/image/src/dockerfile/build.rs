@@ -184,7 +184,7 @@ impl Build<'_> {
                 let platform = self.word(from, platform, &lookup)?;
                 let (os, architecture) = platform.split_once('/').unwrap_or((&platform, ""));
                 let fits =
-                    os == "linux" && architecture.split('/').next() == Some(crate::layout::architecture());
+                    os == "linux" && architecture.split('/').next() == Some(crate::manifest::architecture());
                 if !fits {
                     return Err(
                         self.error(from, format!("the platform {platform} is not that of this machine"))
@@ -582,7 +582,7 @@ fn needed_stages(stages: &[StageText<'_>], target: usize) -> BTreeSet<usize> {
 
 /// Arguments that every build has without being told.
 fn platform_arguments() -> BTreeMap<String, String> {
-    let architecture = crate::layout::architecture();
+    let architecture = crate::manifest::architecture();
     let mut arguments = BTreeMap::new();
     for side in ["TARGET", "BUILD"] {
         arguments.insert(format!("{side}PLATFORM"), format!("linux/{architecture}"));

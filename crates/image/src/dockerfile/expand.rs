@@ -62,7 +62,7 @@ impl Expander<'_> {
                 '$' => out.push_str(&self.variable(depth)?),
                 c if c == self.escape => match self.next() {
                     Some(escaped) if self.quotes || escaped == '$' || escaped == self.escape => {
-                        out.push(escaped)
+                        out.push(escaped);
                     }
                     Some(other) => out.extend([c, other]),
                     None => out.push(c),
@@ -86,7 +86,7 @@ impl Expander<'_> {
                 Some('$') => out.push_str(&self.variable(depth)?),
                 Some(c) if c == self.escape => match self.next() {
                     Some(escaped) if matches!(escaped, '"' | '$') || escaped == self.escape => {
-                        out.push(escaped)
+                        out.push(escaped);
                     }
                     Some(other) => out.extend([c, other]),
                     None => return Err("has a double quote without its partner".to_owned()),
@@ -147,7 +147,6 @@ impl Expander<'_> {
         let value = value.filter(|value| !(empty_counts && value.is_empty()));
         match (operator, value) {
             ('+', Some(_)) | ('-', None) => Ok(alternative),
-            ('+', None) => Ok(String::new()),
             ('?', None) => Err(format!("needs the variable `{name}`: {alternative}")),
             (_, Some(value)) => Ok(value),
             (_, None) => Ok(String::new()),

@@ -17,7 +17,7 @@ pub(super) fn passwd(text: &str) -> String {
         if let [name, _, uid, gid, _, home, shell] = fields[..]
             && belongs_to_system(uid)
         {
-            out.push_str(&format!("{name}:x:{uid}:{gid}::{home}:{shell}\n"));
+            out.extend([name, ":x:", uid, ":", gid, "::", home, ":", shell, "\n"]);
         }
     }
     out
@@ -33,7 +33,7 @@ pub(super) fn group(text: &str, accounts: &str) -> String {
             && belongs_to_system(gid)
         {
             let members: Vec<&str> = members.split(',').filter(|member| known.contains(member)).collect();
-            out.push_str(&format!("{name}:x:{gid}:{}\n", members.join(",")));
+            out.extend([name, ":x:", gid, ":", &members.join(","), "\n"]);
         }
     }
     out

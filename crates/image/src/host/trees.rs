@@ -1,5 +1,6 @@
 //! Which directories of the host are seen inside at the same path.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
@@ -88,7 +89,6 @@ fn take(
                     entry.display()
                 )));
             }
-            use std::os::unix::fs::MetadataExt as _;
             let content = super::etc::read_bounded(&entry, MAX_LOOSE_FILE)?;
             plan.add_at(&inside, Node::File(metadata.mode() & 0o755, content));
         }

@@ -1,6 +1,11 @@
 //! Tests of the crate from outside: archives, Dockerfiles, layouts, registries.
 
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail and report as tests do")]
+
 mod build;
 mod corpus;
+mod layout;
+mod registry;
+mod sample;
 mod support;
 mod unpack;

@@ -1,0 +1,13 @@
+//! Images in registries: a thin client of the OCI distribution protocol, for pulling.
+//!
+//! Content goes to a blob cache in OCI layout form, verified on the way, and from there into the layer store.
+//! Sources: OCI distribution specification 1.1; the token flow of the Docker registry documentation.
+
+mod auth;
+mod client;
+mod credentials;
+mod pull;
+mod retry;
+
+pub use credentials::Credentials;
+pub use pull::{Registry, RegistryOptions};

@@ -1,0 +1,261 @@
+//! Pulls an image: manifest, configuration, missing layers; then unpacks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::client::{Client, chain, failed, read_body};
+use super::credentials::Credentials;
+use super::retry;
+use crate::blobs::{BlobDirectory, FetchedImage, stored_key};
+use crate::digest::{Chunks, hex_of};
+use crate::manifest::{self, ACCEPTED, Descriptor, Document, MAX_CONFIG, MAX_MANIFEST, Manifest};
+use crate::store::LayerStore;
+use crate::unpack::UnpackLimits;
+use crate::{ImageError, RemoteRef};
+
+/// Deepest nesting of indexes.
+const MAX_NESTING: usize = 4;
+
+/// How registries are used.
+#[derive(Debug, Clone)]
+pub struct RegistryOptions {
+    /// Directory of the blob cache; can be deleted at any time.
+    pub cache: PathBuf,
+    /// Names and passwords.
+    pub credentials: Credentials,
+    /// Bounds on what layers unpack to.
+    pub limits: UnpackLimits,
+    /// Layers downloaded at the same time, at least 1.
+    pub parallel: usize,
+}
+
+impl RegistryOptions {
+    /// Anonymous access, usual bounds, three downloads at a time.
+    pub fn new(cache: impl Into<PathBuf>) -> Self {
+        Self {
+            cache: cache.into(),
+            credentials: Credentials::none(),
+            limits: UnpackLimits::default(),
+            parallel: 3,
+        }
+    }
+}
+
+/// Pulls images from registries. Clones share connections, tokens and the cache.
+#[derive(Clone)]
+pub struct Registry {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    cache: BlobDirectory,
+    limits: UnpackLimits,
+    downloads: Semaphore,
+}
+
+impl Registry {
+    /// Prepares connections and the cache. Nothing is sent before the first pull.
+    pub fn new(options: RegistryOptions) -> Result<Self, ImageError> {
+        let cache = BlobDirectory::new(&options.cache);
+        fs_err::create_dir_all(cache.directory())
+            .map_err(|e| ImageError::io("creating the blob cache", e))?;
+        let client = Client::new(options.credentials)?;
+        let downloads = Semaphore::new(options.parallel.max(1));
+        Ok(Self { shared: Arc::new(Shared { client, cache, limits: options.limits, downloads }) })
+    }
+
+    /// Pulls the image for this machine into the store.
+    ///
+    /// What is in the cache or the store is not fetched again; a reference with a digest whose content is complete
+    /// needs no connection at all. Everything is verified against the digests that lead to it.
+    pub async fn pull(&self, reference: &RemoteRef, store: &LayerStore) -> Result<FetchedImage, ImageError> {
+        let shared = &self.shared;
+        let bytes = match reference.digest() {
+            Some(digest) => shared.manifest_by_digest(reference, digest).await?,
+            None => shared.manifest(reference, reference.selector()).await?,
+        };
+        let resolved = format!("sha256:{}", hex_of(&bytes));
+        let (digest, found) = shared.descend(reference, resolved.clone(), &bytes).await?;
+        self.blob(reference, &found.config, MAX_CONFIG).await?;
+        let file = shared.cache.config(&found)?;
+        let mut downloads = JoinSet::new();
+        for (layer, diff_id) in found.layers.iter().zip(&file.diff_ids) {
+            if store.get(&stored_key(diff_id)).is_some() {
+                continue;
+            }
+            let (registry, reference, layer) = (self.clone(), reference.clone(), layer.clone());
+            downloads.spawn(async move {
+                let _turn = registry.shared.downloads.acquire().await;
+                registry.blob(&reference, &layer, registry.shared.limits.total).await
+            });
+        }
+        while let Some(done) = downloads.join_next().await {
+            // Leaving early drops the set, which ends the other downloads.
+            done.map_err(|e| failed(reference, format!("a download was broken off: {e}")))??;
+        }
+        let (registry, store, origin) = (self.clone(), store.clone(), reference.to_string());
+        let work = tokio::task::spawn_blocking(move || {
+            let shared = &registry.shared;
+            shared.cache.assemble(&origin, &found, &file, &store, &shared.limits)
+        });
+        let image = work.await.map_err(|e| failed(reference, format!("unpacking was broken off: {e}")))??;
+        Ok(FetchedImage { image, resolved, manifest: digest })
+    }
+
+    /// Sees to it that a blob is in the cache.
+    async fn blob(
+        &self,
+        reference: &RemoteRef,
+        descriptor: &Descriptor,
+        limit: u64,
+    ) -> Result<(), ImageError> {
+        let hex = descriptor.hex(&reference.to_string())?.to_owned();
+        if descriptor.size > limit {
+            let what = format!(
+                "blob {} has {} bytes; at most {limit} are fetched",
+                descriptor.digest, descriptor.size
+            );
+            return Err(failed(reference, what));
+        }
+        let path = self.shared.cache.path(&hex);
+        let complete =
+            || fs_err::symlink_metadata(&path).is_ok_and(|m| m.is_file() && m.len() == descriptor.size);
+        if complete() {
+            return Ok(());
+        }
+        // One download of a blob at a time, whatever processes share the cache.
+        let lock_path = self.shared.cache.path(&format!("{hex}.lock"));
+        let lock = tokio::task::spawn_blocking(move || {
+            let file =
+                std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(lock_path)?;
+            file.lock().map(|()| file)
+        });
+        let locked = lock.await.map_err(|e| failed(reference, format!("a download was broken off: {e}")))?;
+        let _lock = locked.map_err(|e| ImageError::io(format!("locking blob {hex}"), e))?;
+        if complete() {
+            return Ok(());
+        }
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            match self.shared.download(reference, descriptor, &hex).await {
+                Err(ImageError::Registry { what, .. }) if tried < retry::TRIES => {
+                    tracing::debug!(host = reference.host(), what, "downloads again");
+                    tokio::time::sleep(retry::wait(tried, None)).await;
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Gets a manifest or index from the registry and keeps it.
+    async fn manifest(&self, reference: &RemoteRef, selector: &str) -> Result<Vec<u8>, ImageError> {
+        let response =
+            self.client.get(reference, &format!("manifests/{selector}"), &ACCEPTED.join(", ")).await?;
+        let stated =
+            response.headers().get("docker-content-digest").and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let bytes = read_body(reference, response, MAX_MANIFEST).await?;
+        let found = format!("sha256:{}", hex_of(&bytes));
+        let wrong = |expected: &str| ImageError::Digest {
+            place: format!("{}/{} at {selector}", reference.host(), reference.path()),
+            expected: expected.to_owned(),
+            found: found.clone(),
+        };
+        if selector.contains(':') && selector != found {
+            return Err(wrong(selector));
+        }
+        if let Some(stated) = stated.filter(|stated| stated.starts_with("sha256:") && *stated != found) {
+            return Err(wrong(&stated));
+        }
+        let doing = |e: std::io::Error| ImageError::io("writing the blob cache", e);
+        let mut file = tempfile::NamedTempFile::new_in(self.cache.directory()).map_err(doing)?;
+        std::io::Write::write_all(&mut file, &bytes).map_err(doing)?;
+        file.persist(self.cache.path(&hex_of(&bytes))).map_err(|e| doing(e.error))?;
+        Ok(bytes)
+    }
+
+    async fn manifest_by_digest(&self, reference: &RemoteRef, digest: &str) -> Result<Vec<u8>, ImageError> {
+        let hex = digest.strip_prefix("sha256:").ok_or_else(|| {
+            failed(reference, format!("the digest {digest} is not sha256, which is all that is supported"))
+        })?;
+        let path = self.cache.path(hex);
+        if fs_err::symlink_metadata(&path).is_ok_and(|m| m.is_file() && m.len() <= MAX_MANIFEST)
+            && let Ok(bytes) = fs_err::read(&path)
+            && hex_of(&bytes) == hex
+        {
+            return Ok(bytes);
+        }
+        self.manifest(reference, digest).await
+    }
+
+    /// Goes from an index to the manifest for this machine.
+    async fn descend(
+        &self,
+        reference: &RemoteRef,
+        mut digest: String,
+        bytes: &[u8],
+    ) -> Result<(String, Manifest), ImageError> {
+        let mut bytes = bytes.to_vec();
+        for _ in 0..=MAX_NESTING {
+            let place = format!("{}/{}@{digest}", reference.host(), reference.path());
+            match manifest::read(&place, &bytes)? {
+                Document::Manifest(found) => return Ok((digest, found)),
+                Document::Index(manifests) => {
+                    let chosen = manifest::choose(&place, &manifests)?;
+                    bytes = self.manifest_by_digest(reference, &chosen.digest).await?;
+                    manifest::verify(&place, &bytes, chosen)?;
+                    digest.clone_from(&chosen.digest);
+                }
+            }
+        }
+        Err(failed(reference, format!("indexes are nested more than {MAX_NESTING} deep")))
+    }
+
+    /// Downloads a blob, verifying it on the way.
+    async fn download(
+        &self,
+        reference: &RemoteRef,
+        descriptor: &Descriptor,
+        hex: &str,
+    ) -> Result<(), ImageError> {
+        let digest = &descriptor.digest;
+        let mut response =
+            self.client.get(reference, &format!("blobs/{digest}"), "application/octet-stream, */*").await?;
+        let doing = |e: std::io::Error| ImageError::io("writing the blob cache", e);
+        let mut file = tempfile::NamedTempFile::new_in(self.cache.directory()).map_err(doing)?;
+        let mut chunks = Chunks::default();
+        let mut size = 0_u64;
+        loop {
+            let chunk = response.chunk().await;
+            let chunk = chunk
+                .map_err(|e| failed(reference, format!("blob {digest}: {}", chain(&e.without_url()))))?;
+            let Some(chunk) = chunk else { break };
+            size += chunk.len() as u64;
+            if size > descriptor.size {
+                break;
+            }
+            chunks.add(&chunk);
+            std::io::Write::write_all(&mut file, &chunk).map_err(doing)?;
+        }
+        let found = chunks.finish();
+        if size != descriptor.size || found != hex {
+            return Err(ImageError::Digest {
+                place: format!("{}/{}", reference.host(), reference.path()),
+                expected: format!("{digest} ({} bytes)", descriptor.size),
+                found: if size > descriptor.size {
+                    "more bytes than that".to_owned()
+                } else {
+                    format!("sha256:{found} ({size} bytes)")
+                },
+            });
+        }
+        file.persist(self.cache.path(hex)).map_err(|e| doing(e.error))?;
+        Ok(())
+    }
+}

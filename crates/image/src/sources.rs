@@ -1,0 +1,130 @@
+//! Finds images by reference in everything that a project has: the machine itself, layouts, registries.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use tokio::runtime::Handle;
+
+use crate::dockerfile::Resolve;
+use crate::host::{self, HostImage};
+use crate::layout::Layout;
+use crate::registry::Registry;
+use crate::store::LayerStore;
+use crate::unpack::UnpackLimits;
+use crate::{ImageError, ImageRef, RootImage};
+
+/// Most substitutions in a row.
+const MAX_SUBSTITUTIONS: usize = 8;
+
+/// Resolves references: substitutions first, then the host's system, then layouts by name, then the registry.
+pub struct ImageSources {
+    store: LayerStore,
+    private: Option<Vec<PathBuf>>,
+    host: OnceLock<HostImage>,
+    substitutions: BTreeMap<ImageRef, ImageRef>,
+    layouts: Vec<Layout>,
+    registry: Option<(Registry, Handle)>,
+    limits: UnpackLimits,
+}
+
+impl ImageSources {
+    /// Nothing but `scratch` is found yet. Layers go to `store`.
+    pub fn new(store: LayerStore) -> Self {
+        Self {
+            store,
+            private: None,
+            host: OnceLock::new(),
+            substitutions: BTreeMap::new(),
+            layouts: Vec::new(),
+            registry: None,
+            limits: UnpackLimits::default(),
+        }
+    }
+
+    /// Offers the machine's own system as `seatrial.local/host`, without the `private` directories.
+    #[must_use]
+    pub fn with_host(mut self, private: Vec<PathBuf>) -> Self {
+        self.private = Some(private);
+        self
+    }
+
+    /// Uses `instead` wherever `reference` is asked for: a mirror, a pinned digest, the host's system.
+    #[must_use]
+    pub fn with_substitution(mut self, reference: ImageRef, instead: ImageRef) -> Self {
+        self.substitutions.insert(reference, instead);
+        self
+    }
+
+    /// Offers the images of a layout under the names in its index, full or short.
+    #[must_use]
+    pub fn with_layout(mut self, layout: Layout) -> Self {
+        self.layouts.push(layout);
+        self
+    }
+
+    /// Pulls what nothing else offers. Resolving then blocks on `runtime`, so it must not happen on one of its
+    /// worker threads: use `spawn_blocking`.
+    #[must_use]
+    pub fn with_registry(mut self, registry: Registry, runtime: Handle) -> Self {
+        self.registry = Some((registry, runtime));
+        self
+    }
+
+    /// The machine's own system, prepared once.
+    pub fn host(&self) -> Result<&HostImage, ImageError> {
+        let Some(private) = &self.private else {
+            return Err(ImageError::Host("this project does not offer it".to_owned()));
+        };
+        if let Some(found) = self.host.get() {
+            return Ok(found);
+        }
+        let prepared = host::prepare(&self.store, private)?;
+        Ok(self.host.get_or_init(|| prepared))
+    }
+
+    fn substituted(&self, reference: &ImageRef) -> Result<ImageRef, ImageError> {
+        let mut current = reference;
+        for _ in 0..MAX_SUBSTITUTIONS {
+            match self.substitutions.get(current) {
+                Some(next) => current = next,
+                None => return Ok(current.clone()),
+            }
+        }
+        Err(ImageError::NotFound {
+            reference: reference.to_string(),
+            reason: format!(
+                "more than {MAX_SUBSTITUTIONS} substitutions follow each other, perhaps in a circle"
+            ),
+        })
+    }
+}
+
+impl Resolve for ImageSources {
+    fn resolve(&self, reference: &ImageRef) -> Result<RootImage, ImageError> {
+        let reference = self.substituted(reference)?;
+        let remote = match &reference {
+            ImageRef::Scratch => return Ok(RootImage::empty()),
+            ImageRef::Host => return Ok(self.host()?.image.clone()),
+            ImageRef::Remote(remote) => remote,
+        };
+        let (full, familiar) = (reference.to_string(), reference.familiar());
+        for layout in &self.layouts {
+            for name in layout.names() {
+                let is_it = name == full
+                    || name == familiar
+                    || name.parse::<ImageRef>().is_ok_and(|n| n == reference);
+                if is_it {
+                    return Ok(layout.load(Some(&name), &self.store, &self.limits)?.image);
+                }
+            }
+        }
+        let Some((registry, runtime)) = &self.registry else {
+            return Err(ImageError::NotFound {
+                reference: full,
+                reason: "no layout has it, and no registry may be asked".to_owned(),
+            });
+        };
+        Ok(runtime.block_on(registry.pull(remote, &self.store))?.image)
+    }
+}
