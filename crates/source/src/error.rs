@@ -1,7 +1,7 @@
 //! Why sources could not be read, locked or fetched.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use artifact::ArtifactError;
 
@@ -17,7 +17,7 @@ pub enum SourceError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The system refused.
-    #[error("source `{name}`: {}: {source}", path.display())]
+    #[error("source `{name}`: {}", io_text(path, source))]
     Io {
         /// The source.
         name: String,
@@ -96,4 +96,10 @@ pub enum SourceError {
         /// What the runtime says.
         detail: String,
     },
+}
+
+/// An answer of the system with the path it is about, which some layers below have added already.
+pub(crate) fn io_text(path: &Path, error: &io::Error) -> String {
+    let (path, text) = (path.display().to_string(), error.to_string());
+    if text.contains(&path) { text } else { format!("{path}: {text}") }
 }

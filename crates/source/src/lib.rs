@@ -1,9 +1,9 @@
 //! Pinned public data turned into typed records.
 //!
 //! Source specifications come in; typed rows, what was noticed while reading them, and the lock come out. Nothing is
-//! dropped in silence: a row is a record, or a fault that names file, line and byte; a blank line, an unread column or a
-//! mended character is counted in the report. Digests are taken from the very bytes that were read. What the lock
-//! names is verified before anyone sees it, on disk and from a package index alike.
+//! dropped in silence: a row is a record, or a fault that names file, line and byte; a blank line, an unread column
+//! or a mended character is counted in the report. Digests are taken from the very bytes that were read. What the
+//! lock names is verified before anyone sees it, on disk and from a package index alike.
 
 mod error;
 mod index;

@@ -23,7 +23,8 @@ pub enum IndexError {
     },
     /// The index does not know the package.
     #[error(
-        "the package index has no package `{package}` ({url}); check the name, or the index in SEATRIAL_INDEX_URL"
+        "the package index has no package `{package}` ({url}); \
+         check the name, or the index in SEATRIAL_INDEX_URL"
     )]
     PackageMissing {
         /// The package.
@@ -33,7 +34,8 @@ pub enum IndexError {
     },
     /// The package has no such file.
     #[error(
-        "the package index has no source distribution {file} of `{package}` ({url}); it may have been withdrawn, put the file into SEATRIAL_SDIST_DIR if you have it"
+        "the package index has no source distribution {file} of `{package}` ({url}); \
+         it may have been withdrawn, put the file into SEATRIAL_SDIST_DIR if you have it"
     )]
     FileMissing {
         /// The package.
@@ -45,7 +47,8 @@ pub enum IndexError {
     },
     /// The content is not what is pinned.
     #[error(
-        "{file} from {place} has sha256 {found}, but {wanted} is pinned; the file was thrown away, do not use this place until you know why"
+        "{file} from {place} has sha256 {found}, but {wanted} is pinned; \
+         it is not used; do not trust this place until you know why"
     )]
     HashMismatch {
         /// The file.
@@ -85,7 +88,8 @@ pub enum IndexError {
     },
     /// Nothing came, however often it was tried.
     #[error(
-        "{url} could not be fetched in {attempts} attempts: {detail}; try again later, or put the file into SEATRIAL_SDIST_DIR"
+        "{url} could not be fetched in {attempts} attempts: {detail}; \
+         try again later, or put the file into SEATRIAL_SDIST_DIR"
     )]
     Unreachable {
         /// The address.
@@ -97,14 +101,15 @@ pub enum IndexError {
     },
     /// The HTTP client could not be set up.
     #[error(
-        "the HTTPS client cannot be set up: {detail}; SSL_CERT_FILE or PIP_CERT may name the certificates of this machine"
+        "the HTTPS client cannot be set up: {detail}; \
+         SSL_CERT_FILE or PIP_CERT may name the certificates of this machine"
     )]
     Client {
         /// What is wrong.
         detail: String,
     },
     /// The system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", crate::error::io_text(path, source))]
     Io {
         /// The file.
         path: PathBuf,

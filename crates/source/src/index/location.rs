@@ -47,7 +47,8 @@ pub enum IndexOrigin {
 pub enum LocationError {
     /// Nothing names one.
     #[error(
-        "no package index is known: none is set, no pip configuration names one, and no installed pip was found to ask; \
+        "no package index is known: none is set, no pip configuration names one, and no installed \
+         pip was found to ask; \
          set SEATRIAL_INDEX_URL to the address of a simple index, or SEATRIAL_SDIST_DIR to a directory with the files"
     )]
     Unknown,
@@ -55,7 +56,7 @@ pub enum LocationError {
     #[error("the index address from {0} is no http or https URL")]
     NoUrl(IndexOrigin),
     /// A configuration file that cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", crate::error::io_text(path, source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -264,7 +265,8 @@ mod tests {
         let configuration = directory.path().join("pip.conf");
         fs::write(
             &configuration,
-            "# index-url = http://a.invalid\n[install]\nindex-url = http://b.invalid\n[global]\ncert = x\nindex_url: http://conf.invalid/simple\n",
+            "# index-url = http://a.invalid\n[install]\nindex-url = http://b.invalid\n\
+             [global]\ncert = x\nindex_url: http://conf.invalid/simple\n",
         )
         .unwrap();
         let python = directory.path().join("python3");

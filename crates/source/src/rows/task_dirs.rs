@@ -70,7 +70,8 @@ pub(crate) fn list_task_directories(root: &Path) -> io::Result<Listing> {
         if pair[0].0 == pair[1].0 {
             let (first, second) = (&pair[0].1.id, &pair[1].1.id);
             listing.notes.push(format!(
-                "task directories `{first}` and `{second}` differ in case only, which some file systems cannot tell apart"
+                "task directories `{first}` and `{second}` differ in case only, \
+                 which some file systems cannot tell apart"
             ));
         }
     }

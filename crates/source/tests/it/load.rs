@@ -225,7 +225,9 @@ fn id_lists_are_lines_texts_or_objects() {
 #[test]
 fn places_that_are_no_data_are_refused_by_name() {
     let base = tempfile::tempdir().unwrap();
-    assert!(matches!(read(base.path(), "missing.jsonl", Role::Ids), Err(SourceError::Io { .. })));
+    let missing = read(base.path(), "missing.jsonl", Role::Ids).unwrap_err();
+    assert!(matches!(missing, SourceError::Io { .. }));
+    assert_eq!(missing.to_string().matches("missing.jsonl").count(), 1, "{missing}");
     fs::create_dir(base.path().join("d.jsonl")).unwrap();
     assert!(matches!(read(base.path(), "d.jsonl", Role::Ids), Err(SourceError::WrongPlace { .. })));
     assert!(matches!(read_text("x.csv", "a,b", Role::Instances), Err(SourceError::Format { .. })));
