@@ -3,6 +3,8 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use ident::Digest;
+
 use crate::chain::Chain;
 use crate::digest::{Fields, HashingReader};
 use crate::layer_path::LayerPath;
@@ -22,10 +24,10 @@ pub struct FetchedImage {
     /// The image, ready to be mounted. Its digest is taken over the layers and the configuration that matters here,
     /// so the same image has the same digest however it was compressed, packed and fetched.
     pub image: RootImage,
-    /// Digest of what the reference named, `sha256:<hex>`: an index or a manifest. Pin references to this.
-    pub resolved: String,
-    /// Digest of the manifest for this machine, `sha256:<hex>`; the same as `resolved` unless that is an index.
-    pub manifest: String,
+    /// Digest of what the reference named: an index or a manifest. Pin references to this.
+    pub resolved: Digest,
+    /// Digest of the manifest for this machine; the same as `resolved` unless that is an index.
+    pub manifest: Digest,
 }
 
 /// A directory with blobs in it.

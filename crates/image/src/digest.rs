@@ -1,22 +1,12 @@
 //! SHA-256 over bytes, streams and lists of fields.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 
-use sha2::{Digest as _, Sha256};
+use ident::{Digest, Sha256Writer};
 
 /// Returns the digest of `bytes` as 64 hexadecimal digits.
 pub(crate) fn hex_of(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        out.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    out
+    Digest::of(bytes).hex()
 }
 
 /// Whether `text` is 64 lower-case hexadecimal digits.
@@ -26,21 +16,21 @@ pub(crate) fn is_hex64(text: &str) -> bool {
 
 /// Hashes a sequence of fields so that no two different sequences share their bytes: every field is preceded by
 /// its length.
-#[derive(Clone)]
-pub(crate) struct Fields(Sha256);
+pub(crate) struct Fields(Sha256Writer<io::Sink>);
 
 impl Fields {
     /// Starts a hash for one purpose; hashes for different purposes never collide.
     pub(crate) fn new(purpose: &str) -> Self {
-        let mut fields = Self(Sha256::new());
+        let mut fields = Self(Sha256Writer::new(io::sink()));
         fields.add(purpose.as_bytes());
         fields
     }
 
     /// Adds one field.
     pub(crate) fn add(&mut self, field: &[u8]) -> &mut Self {
-        self.0.update((field.len() as u64).to_be_bytes());
-        self.0.update(field);
+        for part in [&(field.len() as u64).to_be_bytes()[..], field] {
+            self.0.write_all(part).expect("a sink takes everything");
+        }
         self
     }
 
@@ -51,21 +41,25 @@ impl Fields {
 
     /// Ends the hash: 64 hexadecimal digits.
     pub(crate) fn finish(self) -> String {
-        hex(&self.0.finalize())
+        self.digest().hex()
+    }
+
+    /// Ends the hash.
+    pub(crate) fn digest(self) -> Digest {
+        self.0.finish().0
     }
 }
 
 /// Passes bytes through and hashes and counts them.
 pub(crate) struct HashingReader<R> {
     inner: R,
-    hash: Sha256,
-    bytes: u64,
+    hash: Sha256Writer<io::Sink>,
 }
 
 impl<R: Read> HashingReader<R> {
     /// Wraps a reader.
     pub(crate) fn new(inner: R) -> Self {
-        Self { inner, hash: Sha256::new(), bytes: 0 }
+        Self { inner, hash: Sha256Writer::new(io::sink()) }
     }
 
     /// Reads what is left, at most `limit` bytes, and returns the digest as hexadecimal digits and the number of
@@ -75,32 +69,16 @@ impl<R: Read> HashingReader<R> {
         if copied > limit {
             return Err(io::Error::other(format!("more than {limit} bytes follow the archive's end")));
         }
-        Ok((hex(&self.hash.finalize()), self.bytes))
+        let bytes = self.hash.written();
+        Ok((self.hash.finish().0.hex(), bytes))
     }
 }
 
 impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.hash.update(&buffer[..count]);
-        self.bytes += count as u64;
+        self.hash.write_all(&buffer[..count])?;
         Ok(count)
-    }
-}
-
-/// Incremental digest for writers that see chunks.
-#[derive(Default)]
-pub(crate) struct Chunks(Sha256);
-
-impl Chunks {
-    /// Adds the next chunk.
-    pub(crate) fn add(&mut self, chunk: &[u8]) {
-        self.0.update(chunk);
-    }
-
-    /// Ends the hash: 64 hexadecimal digits.
-    pub(crate) fn finish(self) -> String {
-        hex(&self.0.finalize())
     }
 }
 

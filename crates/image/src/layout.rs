@@ -93,7 +93,8 @@ impl Layout {
         let file = self.blobs.config(&found)?;
         let origin = format!("layout {}", self.root.display());
         let image = self.blobs.assemble(&origin, &found, &file, store, limits)?;
-        Ok(FetchedImage { image, resolved: first.digest.clone(), manifest: descriptor.digest })
+        let (resolved, manifest) = (first.sha256(&index)?, descriptor.sha256(&index)?);
+        Ok(FetchedImage { image, resolved, manifest })
     }
 
     fn descend(&self, descriptor: &Descriptor, levels: usize) -> Result<(Descriptor, Manifest), ImageError> {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ident::Digest;
 use serde::Deserialize;
 
 use crate::digest::{hex_of, is_hex64};
@@ -60,6 +61,11 @@ pub(crate) struct Platform {
 }
 
 impl Descriptor {
+    /// The digest as a value; only SHA-256 is read.
+    pub(crate) fn sha256(&self, place: &str) -> Result<Digest, ImageError> {
+        Digest::parse(self.hex(place)?).map_err(|e| broken(place, e.to_string()))
+    }
+
     /// The digits of the digest; only SHA-256 is read.
     pub(crate) fn hex(&self, place: &str) -> Result<&str, ImageError> {
         self.digest.strip_prefix("sha256:").filter(|hex| is_hex64(hex)).ok_or_else(|| {
@@ -251,7 +257,11 @@ pub(crate) fn read_config(place: &str, bytes: &[u8], layers: usize) -> Result<Im
     }
     let config = ImageConfig {
         env,
-        workdir: raw.working_dir.filter(|dir| !dir.is_empty()),
+        // Relative ones occur and mean the root.
+        workdir: raw
+            .working_dir
+            .filter(|dir| !dir.is_empty())
+            .map(|dir| if dir.starts_with('/') { dir } else { format!("/{dir}") }),
         user: raw.user.filter(|user| !user.is_empty()),
         entrypoint: raw.entrypoint.unwrap_or_default(),
         cmd: raw.cmd.unwrap_or_default(),

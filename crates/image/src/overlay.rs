@@ -7,7 +7,7 @@
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
@@ -36,6 +36,11 @@ pub(crate) fn create_whiteout(parent: impl AsFd, name: &OsStr) -> rustix::io::Re
         Err(Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::INVAL) => {}
         Err(other) => return Err(other),
     }
+    create_marked_file(parent, name)
+}
+
+/// Creates a whiteout in the form for file systems without device nodes.
+fn create_marked_file(parent: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(parent, name, flags, Mode::RUSR | Mode::WUSR)?;
     rustix::fs::fsetxattr(&file, WHITEOUT, b"y", XattrFlags::empty())?;
@@ -53,7 +58,7 @@ pub(crate) fn make_opaque(directory: impl AsFd) -> rustix::io::Result<()> {
 }
 
 /// Opens a directory for reading that may be held by path only.
-fn reopen(directory: std::os::fd::BorrowedFd<'_>) -> rustix::io::Result<std::os::fd::OwnedFd> {
+fn reopen(directory: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
@@ -78,5 +83,69 @@ pub(crate) fn stat_at(parent: impl AsFd, name: &OsStr) -> rustix::io::Result<Opt
         Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
         Err(Errno::NOENT) => Ok(None),
         Err(other) => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use fs_err as fs;
+
+    use super::*;
+
+    /// Mounts an overlay in a user namespace and lists it; nothing where that is not permitted.
+    fn mounted(lower: &Path, upper: &Path, at: &Path) -> Option<Vec<String>> {
+        let script =
+            "mount -t overlay none -o \"lowerdir=$1:$2,userxattr\" \"$3\" && cd \"$3\" && find . -mindepth 1";
+        let output = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
+            .args([upper, lower, at])
+            .output();
+        match output {
+            Ok(output) if output.status.success() => {
+                let mut names: Vec<String> =
+                    String::from_utf8_lossy(&output.stdout).lines().map(|l| l[2..].to_owned()).collect();
+                names.sort();
+                Some(names)
+            }
+            other => {
+                eprintln!("skipped: no overlay in a user namespace: {other:?}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernel_reads_both_forms() {
+        for marked in [false, true] {
+            let root = tempfile::tempdir().unwrap();
+            let [lower, upper, at] = ["lower", "upper", "at"].map(|name| root.path().join(name));
+            for directory in
+                [lower.join("sub"), lower.join("cut"), upper.join("sub"), upper.join("cut"), at.clone()]
+            {
+                fs::create_dir_all(directory).unwrap();
+            }
+            for file in ["gone", "stays", "sub/gone", "sub/stays", "cut/gone"] {
+                fs::write(lower.join(file), file).unwrap();
+            }
+            fs::write(upper.join("cut/new"), "new").unwrap();
+            for directory in [upper.clone(), upper.join("sub")] {
+                let open = fs::File::open(&directory).unwrap();
+                let name = OsStr::new("gone");
+                if marked {
+                    create_marked_file(open.as_fd(), name).unwrap();
+                } else {
+                    create_whiteout(&open, name).unwrap();
+                }
+                let path = directory.join(name);
+                assert!(is_whiteout(&path, &fs::symlink_metadata(&path).unwrap()));
+            }
+            make_opaque(fs::File::open(upper.join("cut")).unwrap()).unwrap();
+            assert!(is_opaque(&upper.join("cut")) && !is_opaque(&upper.join("sub")));
+            if let Some(names) = mounted(&lower, &upper, &at) {
+                assert_eq!(names, ["cut", "cut/new", "stays", "sub", "sub/stays"], "marked: {marked}");
+            }
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! <root>/<key>/          the layer; appears by one rename when it is complete
 //! <root>/<key>.json      what is known about it: origin, entries, bytes
 //! <root>/<key>.lock      held by whoever makes or removes it
-//! <root>/<key>.part-*/   being made; left over only after a crash, swept by the next maker or collection
+//! <root>/<key>.part-*/   being made, in `layer`, with room beside it for whoever makes it; left over only after a
+//!                        crash, and swept by the next maker or collection
 //! ```
 //!
 //! Everything in the store can be made again, so files are not synced one by one: a crash may cost a layer, and a
@@ -20,7 +21,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::is_hex64;
-use crate::{ImageError, Layer};
+use crate::{ImageError, Layer, RootImage};
 
 const SCHEMA: &str = "seatrial.layer/1";
 
@@ -142,8 +143,9 @@ impl LayerStore {
 
     /// Returns a layer, making it first if it is absent.
     ///
-    /// `fill` gets an empty directory. It runs at most once for a key at any time, whatever threads and processes ask
-    /// for it; the others wait. What it wrote is dropped when it fails. `origin` describes the layer to people.
+    /// `fill` gets an empty directory, whose parent it may use for scratch on the same file system. It runs at most
+    /// once for a key at any time, whatever threads and processes ask for it; the others wait. What it wrote is
+    /// dropped when it fails. `origin` describes the layer to people.
     pub fn get_or_make(
         &self,
         key: &LayerKey,
@@ -162,30 +164,26 @@ impl LayerStore {
             .prefix(&format!("{key}.part-"))
             .tempdir_in(&self.root)
             .map_err(|e| ImageError::io(format!("making layer {key}"), e))?;
-        let made = self.make(key, origin, part.path(), fill);
+        let made = self.make(key, origin, &part.path().join("layer"), fill);
         // A directory inside may forbid its own removal, which the temporary directory would not overcome.
         let part = part.keep();
-        match made {
-            Ok(layer) => Ok(layer),
-            Err(error) => {
-                remove_tree(&part).map_err(|e| ImageError::io(format!("removing {}", part.display()), e))?;
-                Err(error)
-            }
-        }
+        remove_tree(&part).map_err(|e| ImageError::io(format!("removing {}", part.display()), e))?;
+        made
     }
 
     fn make(
         &self,
         key: &LayerKey,
         origin: &str,
-        part: &Path,
+        directory: &Path,
         fill: impl FnOnce(&Path) -> Result<(), ImageError>,
     ) -> Result<StoredLayer, ImageError> {
         let doing = |e: io::Error| ImageError::io(format!("making layer {key}"), e);
+        fs::create_dir(directory).map_err(doing)?;
         // The root directory of the topmost layer gives the mounted root its mode.
-        fs::set_permissions(part, std::fs::Permissions::from_mode(0o755)).map_err(doing)?;
-        fill(part)?;
-        let (entries, bytes) = measure(part)?;
+        fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).map_err(doing)?;
+        fill(directory)?;
+        let (entries, bytes) = measure(directory)?;
         if let Some(capacity) = self.capacity {
             let used = self.usage()?.saturating_add(bytes);
             if used > capacity {
@@ -208,13 +206,26 @@ impl LayerStore {
             .map_err(doing)?;
         io::Write::write_all(&mut file, &text).map_err(doing)?;
         file.persist(self.info_path(key)).map_err(|e| doing(e.error))?;
-        fs::rename(part, self.directory(key)).map_err(doing)?;
+        fs::rename(directory, self.directory(key)).map_err(doing)?;
         Ok(StoredLayer { directory: self.directory(key), info })
     }
 
     /// Every complete layer, sorted by key.
     pub fn list(&self) -> Result<Vec<LayerInfo>, ImageError> {
         Ok(self.keys()?.iter().filter_map(|key| self.get(key)).map(|layer| layer.info).collect())
+    }
+
+    /// The keys of an image's layers in this store, the skeleton of the host's system included: what a collection has
+    /// to keep while the image is in use.
+    pub fn keys_of(&self, image: &RootImage) -> BTreeSet<LayerKey> {
+        let directories = image.layers.iter().map(|layer| match layer {
+            Layer::Directory(directory) => directory,
+            Layer::Host(host) => &host.skeleton,
+        });
+        directories
+            .filter(|directory| directory.parent() == Some(&self.root))
+            .filter_map(|directory| LayerKey::parse(directory.file_name()?.to_str()?))
+            .collect()
     }
 
     /// Bytes of file content of all layers.
@@ -459,11 +470,13 @@ mod tests {
     #[test]
     fn collection_keeps_what_it_is_told_to() {
         let (_root, store) = store();
-        store.get_or_make(&key("a"), "test", write("aa")).unwrap();
+        let kept = store.get_or_make(&key("a"), "test", write("aa")).unwrap();
         store.get_or_make(&key("b"), "test", write("bbb")).unwrap();
         store.get_or_make(&key("c"), "test", write("c")).unwrap();
         let busy = store.lock(&key("c")).unwrap();
-        let collected = store.collect(&BTreeSet::from([key("a")])).unwrap();
+        let image = RootImage { layers: kept.layer().into_iter().collect(), ..RootImage::empty() };
+        assert_eq!(store.keys_of(&image), BTreeSet::from([key("a")]));
+        let collected = store.collect(&store.keys_of(&image)).unwrap();
         assert_eq!(collected, Collected { layers: 1, bytes: 3, busy: 1 });
         drop(busy);
         let kept: Vec<_> = store.list().unwrap().into_iter().map(|info| info.key).collect();

@@ -49,6 +49,7 @@ pub(crate) struct LayerWriter<'a> {
     keep_owner: bool,
     directories: BTreeMap<LayerPath, Attributes>,
     whiteouts: BTreeSet<LayerPath>,
+    opaques: BTreeSet<LayerPath>,
     missing: &'a dyn Fn(&LayerPath) -> Option<Attributes>,
     parent: Option<(LayerPath, OwnedFd)>,
 }
@@ -67,7 +68,15 @@ impl<'a> LayerWriter<'a> {
         let top = LayerPath::root();
         directories.insert(top.clone(), missing(&top).unwrap_or_else(Attributes::directory));
         let keep_owner = rustix::process::geteuid().is_root();
-        Ok(Self { root, keep_owner, directories, whiteouts: BTreeSet::new(), missing, parent: None })
+        Ok(Self {
+            root,
+            keep_owner,
+            directories,
+            whiteouts: BTreeSet::new(),
+            opaques: BTreeSet::new(),
+            missing,
+            parent: None,
+        })
     }
 
     /// Whether the layer itself holds a directory at `path`.
@@ -94,6 +103,7 @@ impl<'a> LayerWriter<'a> {
             // The lower directory was deleted and a new one made in its place.
             let fd = at(path, open_directory(parent, name))?;
             at(path, overlay::make_opaque(fd))?;
+            self.opaques.insert(path.clone());
         }
         self.directories.insert(path.clone(), attributes);
         Ok(())
@@ -190,6 +200,7 @@ impl<'a> LayerWriter<'a> {
         match at(path, overlay::stat_at(self.current(), name))? {
             Some(FileType::Directory) => self.opaque(path),
             Some(_) => Ok(()),
+            None if self.opaques.contains(&parent) => Ok(()),
             None => {
                 at(path, overlay::create_whiteout(self.current(), name))?;
                 self.whiteouts.insert(path.clone());
@@ -201,7 +212,19 @@ impl<'a> LayerWriter<'a> {
     /// Hides everything that lower layers hold in the directory `path`.
     pub(crate) fn opaque(&mut self, path: &LayerPath) -> Result<(), ImageError> {
         self.enter(path)?;
-        at(path, overlay::make_opaque(self.current()))
+        // Single whiteouts have nothing left to hide, and their attribute form would show in an opaque directory.
+        let is_inside = |whiteout: &LayerPath| whiteout.split().is_some_and(|(parent, _)| parent == *path);
+        let inside: Vec<LayerPath> =
+            self.whiteouts.iter().filter(|whiteout| is_inside(whiteout)).cloned().collect();
+        for whiteout in inside {
+            if let Some((_, name)) = whiteout.split() {
+                at(&whiteout, rustix::fs::unlinkat(self.current(), name, AtFlags::empty()))?;
+            }
+            self.whiteouts.remove(&whiteout);
+        }
+        at(path, overlay::make_opaque(self.current()))?;
+        self.opaques.insert(path.clone());
+        Ok(())
     }
 
     /// Sets the attributes of all directories and ends the layer.
@@ -269,6 +292,7 @@ impl<'a> LayerWriter<'a> {
         let created = at(path, open_directory(fd, name))?;
         if opaque {
             at(path, overlay::make_opaque(&created))?;
+            self.opaques.insert(path.clone());
         }
         let attributes = (self.missing)(path).unwrap_or_else(Attributes::directory);
         self.directories.insert(path.clone(), attributes);
@@ -301,6 +325,7 @@ impl<'a> LayerWriter<'a> {
                 at(path, remove_below(self.current(), name))?;
                 self.directories.retain(|directory, _| !directory.is_within(path));
                 self.whiteouts.retain(|whiteout| !whiteout.is_within(path));
+                self.opaques.retain(|opaque| !opaque.is_within(path));
                 Ok(())
             }
             Some(_) => at(path, rustix::fs::unlinkat(self.current(), name, AtFlags::empty())),

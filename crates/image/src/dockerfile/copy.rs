@@ -1,7 +1,6 @@
 //! `COPY` and `ADD`: decides what goes where, then writes it into a fresh layer.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::ignore::Ignore;
 use super::pattern::{is_pattern, matches_name};
 use crate::archive;
-use crate::digest::{Chunks, Fields};
+use crate::digest::{Fields, HashingReader};
 use crate::layer_path::LayerPath;
 use crate::stack::{Found, Stack, open_file};
 use crate::unpack::{Rules, UnpackLimits, unpack_into};
@@ -162,19 +161,17 @@ impl CopyPlan {
                     writer.file(&item.target, &mut bytes.as_slice(), limits.file, &attributes(*mode))?;
                 }
                 Node::File { content: Content::Host(path), mode, digest } => {
-                    let mut reader = Hashing { inner: open_file(path)?, chunks: Chunks::default() };
+                    let mut reader = HashingReader::new(open_file(path)?);
                     writer.file(&item.target, &mut reader, limits.file, &attributes(*mode))?;
-                    check_unchanged(path, digest.as_deref(), reader.chunks)?;
+                    check_unchanged(path, digest.as_deref(), reader)?;
                 }
                 Node::Link { target } => {
                     writer.symlink(&item.target, target.as_os_str(), &attributes(0o777))?;
                 }
                 Node::Archive { path, digest } => {
-                    let mut raw = Hashing { inner: open_file(path)?, chunks: Chunks::default() };
+                    let mut raw = HashingReader::new(open_file(path)?);
                     self.extract(path, &mut raw, &item.target, below, &mut writer, &limits)?;
-                    std::io::copy(&mut raw, &mut std::io::sink())
-                        .map_err(|e| ImageError::io(format!("reading {}", path.display()), e))?;
-                    check_unchanged(path, digest.as_deref(), raw.chunks)?;
+                    check_unchanged(path, digest.as_deref(), raw)?;
                 }
             }
         }
@@ -184,7 +181,7 @@ impl CopyPlan {
     fn extract(
         &self,
         path: &Path,
-        raw: &mut Hashing,
+        raw: &mut HashingReader<std::fs::File>,
         target: &LayerPath,
         below: &Stack<'_>,
         writer: &mut LayerWriter<'_>,
@@ -209,28 +206,22 @@ impl CopyPlan {
     }
 }
 
-fn check_unchanged(path: &Path, expected: Option<&str>, chunks: Chunks) -> Result<(), ImageError> {
-    let found = chunks.finish();
+/// Reads a file to its end and compares it with what was planned.
+fn check_unchanged(
+    path: &Path,
+    expected: Option<&str>,
+    reader: HashingReader<std::fs::File>,
+) -> Result<(), ImageError> {
+    let place = || path.display().to_string();
+    let (found, _) =
+        reader.finish(u64::MAX).map_err(|e| ImageError::io(format!("reading {}", place()), e))?;
     match expected {
         Some(expected) if expected != found => Err(ImageError::Digest {
-            place: format!("{} changed while it was copied", path.display()),
+            place: format!("{} changed while it was copied", place()),
             expected: expected.to_owned(),
             found,
         }),
         _ => Ok(()),
-    }
-}
-
-struct Hashing {
-    inner: std::fs::File,
-    chunks: Chunks,
-}
-
-impl Read for Hashing {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.chunks.add(&buffer[..count]);
-        Ok(count)
     }
 }
 
@@ -390,11 +381,9 @@ impl Planner<'_> {
         if !self.origin.hash {
             return Ok(None);
         }
-        let mut reader =
-            Hashing { inner: open_file(&found.host_path).map_err(text)?, chunks: Chunks::default() };
-        std::io::copy(&mut reader, &mut std::io::sink())
+        let digest = ident::Digest::of_reader(open_file(&found.host_path).map_err(text)?)
             .map_err(|e| format!("reading {}: {e}", found.host_path.display()))?;
-        Ok(Some(reader.chunks.finish()))
+        Ok(Some(digest.hex()))
     }
 
     fn check_file(&self, target: &LayerPath) -> Result<(), String> {

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use ident::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::ImageError;
@@ -47,7 +48,7 @@ pub struct Listing {
     /// Files, links and directories below it, compiled Python left out because running a program writes it.
     pub entries: u64,
     /// SHA-256 over path, mode, and length and modification second (files) or target (links) of each, sorted by path.
-    pub digest: String,
+    pub digest: Digest,
 }
 
 impl HostInventory {
@@ -156,5 +157,5 @@ fn list(path: &Path) -> Result<Listing, ImageError> {
             fields.add(fs::read_link(entry.path()).map_err(doing)?.as_os_str().as_bytes());
         }
     }
-    Ok(Listing { path: path.to_path_buf(), entries, digest: format!("sha256:{}", fields.finish()) })
+    Ok(Listing { path: path.to_path_buf(), entries, digest: fields.digest() })
 }

@@ -47,7 +47,9 @@ fn prepare_from(root: &Path, store: &LayerStore, private: &[PathBuf]) -> Result<
     let mut hidden = vec![store.root().to_path_buf()];
     for path in private {
         // A directory that does not exist yet is private under the name it will have.
-        hidden.push(fs_err::canonicalize(path).unwrap_or_else(|_| path.clone()));
+        let absolute =
+            std::path::absolute(path).map_err(|e| ImageError::io("naming private directories", e))?;
+        hidden.push(fs_err::canonicalize(path).unwrap_or(absolute));
     }
     let mut plan = skeleton::Plan::default();
     let trees = trees::choose(root, &hidden, &mut plan)?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ident::{Digest, Sha256Writer};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -10,7 +11,7 @@ use super::client::{Client, chain, failed, read_body};
 use super::credentials::Credentials;
 use super::retry;
 use crate::blobs::{BlobDirectory, FetchedImage, stored_key};
-use crate::digest::{Chunks, hex_of};
+use crate::digest::hex_of;
 use crate::manifest::{self, ACCEPTED, Descriptor, Document, MAX_CONFIG, MAX_MANIFEST, Manifest};
 use crate::store::LayerStore;
 use crate::unpack::UnpackLimits;
@@ -78,8 +79,8 @@ impl Registry {
             Some(digest) => shared.manifest_by_digest(reference, digest).await?,
             None => shared.manifest(reference, reference.selector()).await?,
         };
-        let resolved = format!("sha256:{}", hex_of(&bytes));
-        let (digest, found) = shared.descend(reference, resolved.clone(), &bytes).await?;
+        let resolved = Digest::of(&bytes);
+        let (manifest, found) = shared.descend(reference, resolved, bytes).await?;
         self.blob(reference, &found.config, MAX_CONFIG).await?;
         let file = shared.cache.config(&found)?;
         let mut downloads = JoinSet::new();
@@ -103,7 +104,7 @@ impl Registry {
             shared.cache.assemble(&origin, &found, &file, &store, &shared.limits)
         });
         let image = work.await.map_err(|e| failed(reference, format!("unpacking was broken off: {e}")))??;
-        Ok(FetchedImage { image, resolved, manifest: digest })
+        Ok(FetchedImage { image, resolved, manifest })
     }
 
     /// Sees to it that a blob is in the cache.
@@ -198,19 +199,18 @@ impl Shared {
     async fn descend(
         &self,
         reference: &RemoteRef,
-        mut digest: String,
-        bytes: &[u8],
-    ) -> Result<(String, Manifest), ImageError> {
-        let mut bytes = bytes.to_vec();
+        mut digest: Digest,
+        mut bytes: Vec<u8>,
+    ) -> Result<(Digest, Manifest), ImageError> {
         for _ in 0..=MAX_NESTING {
-            let place = format!("{}/{}@{digest}", reference.host(), reference.path());
+            let place = format!("{}/{}@{}", reference.host(), reference.path(), digest.prefixed());
             match manifest::read(&place, &bytes)? {
                 Document::Manifest(found) => return Ok((digest, found)),
                 Document::Index(manifests) => {
                     let chosen = manifest::choose(&place, &manifests)?;
                     bytes = self.manifest_by_digest(reference, &chosen.digest).await?;
                     manifest::verify(&place, &bytes, chosen)?;
-                    digest.clone_from(&chosen.digest);
+                    digest = chosen.sha256(&place)?;
                 }
             }
         }
@@ -228,23 +228,21 @@ impl Shared {
         let mut response =
             self.client.get(reference, &format!("blobs/{digest}"), "application/octet-stream, */*").await?;
         let doing = |e: std::io::Error| ImageError::io("writing the blob cache", e);
-        let mut file = tempfile::NamedTempFile::new_in(self.cache.directory()).map_err(doing)?;
-        let mut chunks = Chunks::default();
-        let mut size = 0_u64;
+        let file = tempfile::NamedTempFile::new_in(self.cache.directory()).map_err(doing)?;
+        let mut writer = Sha256Writer::new(file);
         loop {
             let chunk = response.chunk().await;
             let chunk = chunk
                 .map_err(|e| failed(reference, format!("blob {digest}: {}", chain(&e.without_url()))))?;
             let Some(chunk) = chunk else { break };
-            size += chunk.len() as u64;
-            if size > descriptor.size {
+            std::io::Write::write_all(&mut writer, &chunk).map_err(doing)?;
+            if writer.written() > descriptor.size {
                 break;
             }
-            chunks.add(&chunk);
-            std::io::Write::write_all(&mut file, &chunk).map_err(doing)?;
         }
-        let found = chunks.finish();
-        if size != descriptor.size || found != hex {
+        let size = writer.written();
+        let (found, file) = writer.finish();
+        if size != descriptor.size || found.hex() != hex {
             return Err(ImageError::Digest {
                 place: format!("{}/{}", reference.host(), reference.path()),
                 expected: format!("{digest} ({} bytes)", descriptor.size),

@@ -17,8 +17,8 @@ fn an_image_is_found_by_name_digest_or_alone() {
     assert_eq!(layout.names(), ["sample:1"]);
     let limits = UnpackLimits::default();
     let found = layout.load(Some("sample:1"), &shop.store, &limits).unwrap();
-    assert_eq!(found.resolved, digest(&sample.index));
-    assert_eq!(found.manifest, digest(&sample.manifest));
+    assert_eq!(found.resolved.prefixed(), digest(&sample.index));
+    assert_eq!(found.manifest.prefixed(), digest(&sample.manifest));
     assert_eq!(found.image.config.workdir.as_deref(), Some("/work"));
     assert_eq!(found.image.config.env["PATH"], "/bin");
     let [Layer::Directory(lower), Layer::Directory(upper)] = &found.image.layers[..] else {

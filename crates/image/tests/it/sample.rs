@@ -5,8 +5,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use sha2::Digest as _;
-
 use crate::support::{archive, directory, file, link};
 
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -15,8 +13,7 @@ pub const GZIP_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 pub const ZSTD_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
 
 pub fn digest(bytes: &[u8]) -> String {
-    let digits: Vec<String> = sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{}", digits.concat())
+    ident::Digest::of(bytes).prefixed()
 }
 
 pub fn architecture() -> &'static str {
