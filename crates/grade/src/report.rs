@@ -14,7 +14,7 @@ use crate::{Completion, SuiteRun, TestStatus};
 pub const REPORT_SCHEMA: &str = "seatrial.report/1";
 
 /// Largest report that is read, in bytes.
-pub const MAX_REPORT_BYTES: usize = 256 << 20;
+pub const MAX_REPORT_BYTES: usize = 64 << 20;
 
 /// Longest test id in a report, in characters.
 const MAX_ID_CHARS: usize = 16_384;

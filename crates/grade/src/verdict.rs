@@ -191,7 +191,7 @@ pub struct VerifierReport {
     /// The verdict.
     #[serde(default)]
     pub verdict: Option<Verdict>,
-    /// `no_python`, `no_runner`, `report_missing`, `surface_unrestorable` or `config_unreadable`.
+    /// `no_python`, `no_runner`, `report_missing`, `surface_unrestorable`, `config_unreadable` or `internal`.
     #[serde(default)]
     pub fault: Option<String>,
     /// The fault in words.

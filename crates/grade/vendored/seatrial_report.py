@@ -57,30 +57,33 @@ def status_of(report):
     if report.outcome == "rerun":
         return "rerun"
     expected_to_fail = hasattr(report, "wasxfail")
-    if report.when == "call":
-        if report.outcome == "passed":
-            return "xpass" if expected_to_fail else "passed"
-        if report.outcome == "skipped":
-            return "xfail" if expected_to_fail else "skipped"
-        return "failed"
-    if report.outcome == "failed":
-        return "error"
-    if report.when == "setup" and report.outcome == "skipped":
+    if report.outcome == "skipped":
         return "xfail" if expected_to_fail else "skipped"
-    return None
+    if report.when in ("setup", "teardown"):
+        return "error" if report.outcome == "failed" else None
+    if report.outcome == "passed":
+        return "xpass" if expected_to_fail else "passed"
+    return "failed"  # the body, or a worker of pytest-xdist that died in it
 
 
 def watched_functions():
-    """Lists functions of pytest that decide outcomes and that no honest code under test replaces."""
-    import _pytest.runner as runner
-    from _pytest.reports import TestReport
+    """Lists functions that decide outcomes and that no honest code under test replaces."""
+    import _pytest.python
+    import _pytest.reports
+    import _pytest.runner
+    import _pytest.unittest
 
     found = [
-        getattr(runner, "call_and_report", None),
-        getattr(runner, "runtestprotocol", None),
-        getattr(runner, "pytest_runtest_makereport", None),
-        getattr(runner.CallInfo, "from_call", None),
-        getattr(TestReport, "from_item_and_call", None),
+        status_of,
+        Reporter.pytest_runtest_logreport,
+        getattr(_pytest.python, "pytest_pyfunc_call", None),
+        getattr(_pytest.python.Function, "runtest", None),
+        getattr(_pytest.reports.TestReport, "from_item_and_call", None),
+        getattr(_pytest.runner, "call_and_report", None),
+        getattr(_pytest.runner, "pytest_runtest_makereport", None),
+        getattr(_pytest.runner, "runtestprotocol", None),
+        getattr(_pytest.runner.CallInfo, "from_call", None),
+        getattr(_pytest.unittest.TestCaseFunction, "runtest", None),
     ]
     functions = [getattr(item, "__func__", item) for item in found]
     return [(id(item), getattr(item, "__code__", None)) for item in functions]

@@ -29,13 +29,18 @@ The verdict, by the first row that applies:
     every F2P test passed, no P2P test regressed                     resolved    -                   1
     otherwise                                                        unresolved  -                   0
     harness: no interpreter, no pytest, no report at all, surface    (no report) see `fault`         none, exit 3
-      not restorable, config unreadable
+      not restorable, config unreadable, a defect of this file
 
     required test is    passed  xpass  skipped  xfail  failed  error  missing
     fail_to_pass        good    good   bad      bad    bad     bad    bad
     pass_to_pass        good    good   good     bad    bad     bad    bad
 
 Whatever the tree under test can bring about is 0; only what is the task's or the machine's fault gives no reward.
+
+What this file cannot do, and whoever runs it has to: end the processes an agent left behind (one of them could
+write reward.txt later), undo changes outside the workspace (an agent that is root can replace the interpreter or
+pytest itself), and tell a suite that ran out of memory from one that was killed. A fresh sandbox that takes over
+nothing but the workspace does all three. Code under test shares a process with pytest: see seatrial_report.py.
 """
 
 import argparse
@@ -60,7 +65,7 @@ CONFIG_SCHEMA = "seatrial.verifier/1"
 REPORT_SCHEMA = "seatrial.report/1"
 VERDICT_SCHEMA = "seatrial.verdict/1"
 
-MAX_REPORT_BYTES = 256 << 20
+MAX_REPORT_BYTES = 64 << 20
 MAX_LOG_BYTES = 256 << 20
 MAX_ID_CHARS = 16384
 MAX_LINE_CHARS = 32768  # no result is reported on a longer line
@@ -75,7 +80,7 @@ class Fault(Exception):
     """The harness, not the tree under test, is at fault: no reward is written."""
 
     def __init__(self, name, detail):
-        super().__init__("%s: %s" % (name, detail))
+        super().__init__(detail)
         self.name = name
 
 
@@ -680,6 +685,10 @@ def make_folders(workdir, relative):
             os.mkdir(current)
 
 
+def refuse_error(error):
+    raise error
+
+
 def restore_surface(config, tests, workdir, top):
     """Puts every archived file back byte for byte and removes what the agent added to the surface."""
     surface = config["surface"]
@@ -694,7 +703,7 @@ def restore_surface(config, tests, workdir, top):
     removed = []
     with tarfile.open(archive_path, "r:") as archive:
         members = archive_members(archive)
-        for folder, folders, files in os.walk(workdir, topdown=True):
+        for folder, folders, files in os.walk(workdir, topdown=True, onerror=refuse_error):
             relative = os.path.relpath(folder, workdir)
             prefix = "" if relative == "." else relative.replace(os.sep, "/") + "/"
             for name in list(folders):
@@ -992,16 +1001,19 @@ def verify(root):
             raise Fault("config_unreadable", "framework %r can only grade recorded logs" % config["framework"])
         workdir = os.path.realpath(os.path.join(top, config["workdir"].lstrip("/")))
         report = grade(config, tests, logs, workdir, top)
-    except Fault as error:
-        sys.stderr.write("verifier: %s\n" % error)
+    except Exception as error:  # whatever went wrong here, it is no result of the task
+        known = error if isinstance(error, Fault) else Fault("internal", "%s: %s" % (type(error).__name__, error))
+        sys.stderr.write("verifier: %s: %s\n" % (known.name, known))
+        fault = {"schema": VERDICT_SCHEMA, "fault": known.name, "detail": str(known)}
         try:
-            write_atomically(os.path.join(logs, "report.json"), to_json({"schema": VERDICT_SCHEMA, "fault": error.name, "detail": str(error)}))
+            write_atomically(os.path.join(logs, "report.json"), to_json(fault))
         except OSError:
             pass
         return EXIT_NO_REWARD
     verdict = report["verdict"]
     write_atomically(os.path.join(logs, "report.json"), to_json(report))
-    sys.stdout.write("verifier: %s%s\n" % (verdict["outcome"], " (%s)" % verdict["reason"] if verdict["reason"] else ""))
+    reason = " (%s)" % verdict["reason"] if verdict["reason"] else ""
+    sys.stdout.write("verifier: %s%s\n" % (verdict["outcome"], reason))
     if verdict["reward"] is None:
         return EXIT_NO_REWARD
     write_atomically(os.path.join(logs, "reward.txt"), "%d\n" % verdict["reward"])

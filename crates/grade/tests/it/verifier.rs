@@ -294,6 +294,10 @@ fn skipping_is_no_pass() {
 
 #[test]
 fn replaced_parts_of_pytest_are_noticed() {
+    let silent = "
+import _pytest.python
+_pytest.python.Function.runtest = lambda self: None
+";
     let replaced = "
 from _pytest.reports import TestReport
 before = TestReport.from_item_and_call.__func__
@@ -304,8 +308,10 @@ def after(cls, item, call):
     return report
 TestReport.from_item_and_call = after
 ";
-    let Some(trial) = Trial::new(&format!("{replaced}{BUG}")) else { return };
-    trial.assert_reward_zero("invalid", Some("forged"));
+    for cheat in [silent, replaced] {
+        let Some(trial) = Trial::new(&format!("{cheat}{BUG}")) else { return };
+        trial.assert_reward_zero("invalid", Some("forged"));
+    }
 }
 
 #[test]
@@ -358,6 +364,35 @@ fn a_script_is_no_interpreter() {
     trial.config.python = Some(trial.path("shim/python3").to_str().unwrap().to_owned());
     assert!(!trial.run().status.success());
     assert_eq!(trial.reward(), None);
+}
+
+#[test]
+fn a_suite_that_reports_nothing_gives_no_reward() {
+    let Some(mut trial) = Trial::new(GOOD) else { return };
+    trial.config.command = ["python", "-c", "print('3 passed')"].map(str::to_owned).to_vec();
+    assert_eq!(trial.run().status.code(), Some(3));
+    assert_eq!(trial.reward(), None);
+    assert_eq!(trial.report()["fault"], "report_missing");
+}
+
+#[test]
+fn an_unreadable_configuration_gives_no_reward() {
+    let Some(trial) = Trial::new(GOOD) else { return };
+    trial.run();
+    assert!(trial.reward().is_some());
+    trial.write(
+        "tests/config.json",
+        "{\"schema\": \"seatrial.verifier/1\", \"schema\": \"seatrial.verifier/1\"}",
+    );
+    let output = Command::new(&trial.python)
+        .arg(trial.path("tests/verify.py"))
+        .arg("--root")
+        .arg(trial.root.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(trial.reward(), None);
+    assert_eq!(trial.report()["fault"], "config_unreadable");
 }
 
 #[test]
