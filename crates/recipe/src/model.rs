@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// A whole recipe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// Name and version of the set.
@@ -238,7 +238,7 @@ impl From<Reserve> for String {
 }
 
 /// `[materialize]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaterializeRecipe {
     /// Where the clean tree comes from.
@@ -263,7 +263,7 @@ pub struct MaterializeRecipe {
     pub agent_timeout_sec: u64,
     /// Processors of a sandbox.
     #[serde(default)]
-    pub cpus: Option<f64>,
+    pub cpus: Option<u32>,
     /// Memory of a sandbox in MiB.
     #[serde(default)]
     pub memory_mb: Option<u64>,

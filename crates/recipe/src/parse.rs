@@ -90,8 +90,8 @@ fn contradictions(recipe: &Recipe, table: &DeTable<'_>) -> Vec<Mistake> {
     if materialize.agent_timeout_sec == 0 {
         wrong(&["materialize", "agent_timeout_sec"], "a time limit is above 0".into(), None);
     }
-    if materialize.cpus.is_some_and(|cpus| !cpus.is_finite() || cpus <= 0.0) {
-        wrong(&["materialize", "cpus"], "a number of processors is finite and above 0".into(), None);
+    if materialize.cpus == Some(0) {
+        wrong(&["materialize", "cpus"], "a number of processors is above 0".into(), None);
     }
     if materialize.memory_mb == Some(0) {
         wrong(&["materialize", "memory_mb"], "a memory limit is above 0".into(), None);

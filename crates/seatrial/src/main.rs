@@ -1,3 +1,83 @@
-//! The command line of Seatrial.
+//! The command line of Seatrial: arguments, progress, tables, exit codes. It decides nothing that the rooms below decide.
 
-fn main() {}
+mod cli;
+mod command;
+mod failure;
+mod output;
+mod progress;
+mod project;
+mod sources;
+mod stage;
+mod trees;
+mod verifier;
+mod workbench;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use cli::{Cli, Command};
+use failure::{Exit, Result};
+use output::Output;
+use project::Project;
+
+fn main() -> ExitCode {
+    // The sandbox's init is this program again, and must do nothing else first.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == sandbox::native::INIT_ARGUMENT) {
+        sandbox::native::init_main();
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+                _ => Exit::Usage.into(),
+            };
+        }
+    };
+    start_logging(cli.log.as_deref());
+    let output = Output { json: cli.json, quiet: cli.quiet };
+    match run(cli, output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.error(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(cli: Cli, output: Output) -> Result {
+    let directory = cli.directory.as_deref().unwrap_or(Path::new("."));
+    let project = || Project::open(directory);
+    match cli.command {
+        Command::Init(arguments) => command::init::run(output, &directory.join(arguments.directory)),
+        Command::Doctor => command::doctor::run(output),
+        Command::Up(jobs) => stage::up::run(output, &project()?, &jobs),
+        Command::Source(cli::Source::Pull(arguments)) => stage::source::run(output, &project()?, &arguments),
+        Command::Plan => stage::plan::run(output, &project()?),
+        Command::Materialize => stage::materialize::run(output, &project()?),
+        Command::Check(arguments) => command::check::run(output, directory, &arguments),
+        Command::Prove(jobs) => stage::prove::run(output, &project()?, &jobs),
+        Command::Status(arguments) => stage::status::run(output, &project()?, arguments.task.as_deref()),
+        Command::Resolve => stage::resolve::run(output, &project()?),
+        Command::Freeze(arguments) => stage::freeze::run(output, directory, &arguments),
+        Command::Export => stage::export::run(output, &project()?),
+        Command::Run(arguments) => command::run::run(output, directory, &arguments),
+        Command::Digest(arguments) => command::digest::run(output, directory, &arguments.paths),
+        Command::Completions(arguments) => command::manual::completions(arguments.shell),
+        Command::Man => command::manual::man(),
+    }
+}
+
+fn start_logging(filter: Option<&str>) {
+    let filter = match filter {
+        Some(filter) => tracing_subscriber::EnvFilter::try_new(filter).ok(),
+        None => tracing_subscriber::EnvFilter::try_from_default_env().ok(),
+    };
+    if let Some(filter) = filter {
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
+}

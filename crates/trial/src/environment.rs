@@ -1,14 +1,134 @@
-//! Images of tasks: built once, however many trials want them.
+//! Images of tasks: built or fetched once, however many trials want them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use image::RootImage;
+use image::{
+    Builder, Credentials, ImageError, ImageRef, ImageSources, LayerStore, Layout, Registry, RegistryOptions,
+    Resolve, RootImage, RunStep,
+};
 use record::Reason;
+use tokio::runtime::Handle;
+use tokio::sync::{OnceCell, Semaphore};
 
-use crate::TrialTask;
+use crate::{TrialError, TrialTask};
+
+/// A root file system, or why there is none.
+pub type ImageOutcome = Result<RootImage, (Reason, String)>;
 
 /// Gives the root file system that a task's environment starts from.
 #[async_trait]
 pub trait Images: Send + Sync {
-    /// The root file system, built or fetched when it is not there yet; calls for one image run one at a time.
-    async fn root(&self, task: &TrialTask) -> Result<RootImage, (Reason, String)>;
+    /// The root file system of a task, built or fetched when it is not there yet.
+    async fn root(&self, task: &TrialTask) -> ImageOutcome;
+
+    /// The image that a reference names.
+    async fn resolve(&self, reference: &ImageRef) -> ImageOutcome;
+}
+
+/// Where images come from.
+#[derive(Debug, Clone)]
+pub struct ImagesConfig {
+    /// Layers and downloads are kept below this directory.
+    pub state: PathBuf,
+    /// Directories that are invisible even where the host's own system is the image.
+    pub private: Vec<PathBuf>,
+    /// An OCI image layout directory that is looked into before any registry.
+    pub layout: Option<PathBuf>,
+    /// A Docker configuration file with registry credentials.
+    pub credentials: Option<PathBuf>,
+}
+
+/// Images made on this machine: `docker_image` where a task names one, else its Dockerfile, with layers cached by content.
+pub struct LocalImages {
+    shared: Arc<Shared>,
+    /// One cell a task tree: the first trial that comes builds, the others wait for it.
+    cells: Mutex<BTreeMap<String, Arc<OnceCell<ImageOutcome>>>>,
+    /// Builds at once; they are bound by the disk.
+    building: Semaphore,
+}
+
+struct Shared {
+    store: LayerStore,
+    sources: ImageSources,
+    run: Box<dyn RunStep + Send + Sync>,
+}
+
+impl LocalImages {
+    /// Opens the store and the sources; `run` executes `RUN` lines and `runtime` carries downloads.
+    pub fn open(
+        config: &ImagesConfig,
+        run: Box<dyn RunStep + Send + Sync>,
+        runtime: Handle,
+    ) -> Result<Self, TrialError> {
+        let store = LayerStore::open(config.state.join("layers"))?;
+        let mut options = RegistryOptions::new(config.state.join("downloads"));
+        if let Some(credentials) = &config.credentials {
+            options.credentials = Credentials::load(credentials)?;
+        }
+        let mut sources = ImageSources::new(store.clone())
+            .with_host(config.private.clone())
+            .with_registry(Registry::new(options)?, runtime);
+        if let Some(layout) = &config.layout {
+            sources = sources.with_layout(Layout::open(layout)?);
+        }
+        let shared = Shared { store, sources, run };
+        Ok(Self { shared: Arc::new(shared), cells: Mutex::default(), building: Semaphore::new(2) })
+    }
+}
+
+#[async_trait]
+impl Images for LocalImages {
+    async fn root(&self, task: &TrialTask) -> ImageOutcome {
+        let cell = {
+            let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(cells.entry(task.digests.tree_digest.hex()).or_default())
+        };
+        let build = async {
+            let _slot = self.building.acquire().await;
+            let shared = Arc::clone(&self.shared);
+            let environment = task.directory.join("environment");
+            let docker_image = task.config.environment.docker_image.clone();
+            blocking(move || shared.root(&environment, docker_image.as_deref())).await
+        };
+        cell.get_or_init(|| build).await.clone()
+    }
+
+    async fn resolve(&self, reference: &ImageRef) -> ImageOutcome {
+        let (shared, reference) = (Arc::clone(&self.shared), reference.clone());
+        blocking(move || shared.sources.resolve(&reference).map_err(|error| failure(&error))).await
+    }
+}
+
+impl Shared {
+    fn root(&self, environment: &Path, docker_image: Option<&str>) -> ImageOutcome {
+        if let Some(name) = docker_image {
+            let reference: ImageRef = name
+                .parse()
+                .map_err(|error| (Reason::TaskInvalid, format!("environment.docker_image: {error}")))?;
+            return self.sources.resolve(&reference).map_err(|error| failure(&error));
+        }
+        Builder::new(&self.store, self.run.as_ref(), &self.sources)
+            .build(environment, &environment.join("Dockerfile"))
+            .map_err(|error| failure(&error))
+    }
+}
+
+/// Builds and downloads block; they run on threads of their own.
+async fn blocking(work: impl FnOnce() -> ImageOutcome + Send + 'static) -> ImageOutcome {
+    let built = tokio::task::spawn_blocking(work).await;
+    built.unwrap_or_else(|error| Err((Reason::EngineLost, format!("the build was interrupted: {error}"))))
+}
+
+/// A Dockerfile that cannot be built is the task's fault; a disk, a registry or an engine that fails is not.
+fn failure(error: &ImageError) -> (Reason, String) {
+    let reason = match error {
+        ImageError::Dockerfile { .. } | ImageError::Run { .. } | ImageError::Reference(_) => {
+            Reason::EnvironmentBuildFailed
+        }
+        _ => Reason::EnvironmentStartFailed,
+    };
+    (reason, error.to_string())
 }

@@ -18,7 +18,7 @@ mod rewards;
 mod trial_task;
 
 pub use agent::Agent;
-pub use environment::Images;
+pub use environment::{ImageOutcome, Images, ImagesConfig, LocalImages};
 pub use error::TrialError;
 pub use event::Event;
 pub use job::{Job, JobSpec, TrialReport};

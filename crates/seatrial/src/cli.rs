@@ -1,0 +1,169 @@
+//! The command line, defined once: help, completions and the man page come from it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+
+/// Turns public code-agent tasks into a proved, frozen reinforcement-learning set.
+#[derive(Debug, Parser)]
+#[command(
+    name = "seatrial",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// Works in DIR, the directory of a recipe.
+    #[arg(short = 'C', long = "directory", value_name = "DIR", global = true, value_hint = ValueHint::DirPath)]
+    pub directory: Option<PathBuf>,
+    /// Prints JSON on standard output and nothing else there.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Prints results only.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Shows log messages, such as `debug` or `sandbox=trace` (also RUST_LOG).
+    #[arg(long, value_name = "FILTER", global = true)]
+    pub log: Option<String>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands, in the order of the work.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Writes a small recipe that works into a new directory.
+    Init(Init),
+    /// Tells which engines can run on this machine, and what is in the way.
+    Doctor,
+    /// Runs every stage that is stale, in order.
+    Up(Jobs),
+    /// Pins public data.
+    #[command(subcommand)]
+    Source(Source),
+    /// Ranks candidates by evidence and picks primaries and reserves.
+    Plan,
+    /// Writes Harbor task directories.
+    Materialize,
+    /// Applies the static rules, to the recipe's tasks or to any task directories.
+    Check(Check),
+    /// Proves tasks: doing nothing must fail, the solution must pass, every time.
+    Prove(Jobs),
+    /// Shows where every task stands.
+    Status(Status),
+    /// Chooses the final set and its splits.
+    Resolve,
+    /// Writes the frozen set, or checks one.
+    Freeze(Freeze),
+    /// Writes the frozen set in the formats of trainers.
+    Export,
+    /// Runs an agent on task directories.
+    Run(Run),
+    /// Prints the digests of task directories.
+    Digest(Digest),
+    /// Prints the completions of a shell.
+    Completions(Completions),
+    /// Prints the man page.
+    Man,
+}
+
+/// `seatrial source`.
+#[derive(Debug, Subcommand)]
+pub enum Source {
+    /// Reads every source and writes `seatrial.lock`.
+    Pull(Pull),
+}
+
+/// `seatrial source pull`.
+#[derive(Debug, Args, Default)]
+pub struct Pull {
+    /// Accepts changed sources and writes the lock anew.
+    #[arg(long)]
+    pub update: bool,
+}
+
+/// `seatrial init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// A new or empty directory.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub directory: PathBuf,
+}
+
+/// How much runs at once.
+#[derive(Debug, Args, Default)]
+pub struct Jobs {
+    /// Trials at once; by default what processors and memory allow.
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+}
+
+/// `seatrial check`.
+#[derive(Debug, Args, Default)]
+pub struct Check {
+    /// Task directories, or directories of them; the recipe's tasks when none is given.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub paths: Vec<PathBuf>,
+    /// Lists all rules.
+    #[arg(long, conflicts_with = "paths")]
+    pub list: bool,
+    /// Explains one rule.
+    #[arg(long, value_name = "RULE", conflicts_with_all = ["paths", "list"])]
+    pub explain: Option<String>,
+}
+
+/// `seatrial status`.
+#[derive(Debug, Args, Default)]
+pub struct Status {
+    /// Shows the life of one task.
+    pub task: Option<String>,
+}
+
+/// `seatrial freeze`.
+#[derive(Debug, Args, Default)]
+pub struct Freeze {
+    /// Checks a frozen set instead of writing one: the recipe's own, or the one in DIR.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath)]
+    #[expect(clippy::option_option, reason = "the flag alone and the flag with a directory differ")]
+    pub check: Option<Option<PathBuf>>,
+}
+
+/// `seatrial run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// A task directory, or a directory of them.
+    #[arg(short = 'p', long = "path", value_name = "TASKS", required = true, value_hint = ValueHint::DirPath)]
+    pub paths: Vec<PathBuf>,
+    /// The agent: oracle or nop.
+    #[arg(short = 'a', long, default_value = "oracle")]
+    pub agent: trial::Agent,
+    /// Attempts at each task.
+    #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempts: u32,
+    /// How much runs at once.
+    #[command(flatten)]
+    pub jobs: Jobs,
+    /// The directory of jobs.
+    #[arg(short = 'o', long, value_name = "DIR", default_value = "jobs", value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+    /// Name of the job; the local time when absent.
+    #[arg(long, value_name = "NAME")]
+    pub job_name: Option<String>,
+}
+
+/// `seatrial digest`.
+#[derive(Debug, Args)]
+pub struct Digest {
+    /// Task directories.
+    #[arg(required = true, value_hint = ValueHint::DirPath)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// `seatrial completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}

@@ -1,0 +1,83 @@
+//! `seatrial init`: a small recipe that works, with two tiny projects of its own, so that nothing has to be fetched.
+
+use std::path::Path;
+
+use ident::Digest;
+use serde_json::json;
+
+use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::output::Output;
+
+/// The tiny projects: name, instance repository, files.
+const PROJECTS: [(&str, &str, &[(&str, &str)]); 2] = [
+    (
+        "slugs",
+        "swesmith/example__slugs.00000002",
+        &[
+            ("slugs.py", include_str!("../../template/slugs/slugs.py")),
+            ("tests/test_slugs.py", include_str!("../../template/slugs/tests/test_slugs.py")),
+        ],
+    ),
+    (
+        "tally",
+        "swesmith/example__tally.00000001",
+        &[
+            ("tally.py", include_str!("../../template/tally/tally.py")),
+            ("tests/test_mean.py", include_str!("../../template/tally/tests/test_mean.py")),
+            ("tests/test_running.py", include_str!("../../template/tally/tests/test_running.py")),
+        ],
+    ),
+];
+
+/// Evidence and instances as they are.
+const FILES: [(&str, &str); 4] = [
+    ("seatrial.toml", recipe::TEMPLATE),
+    ("instances.jsonl", include_str!("../../template/instances.jsonl")),
+    ("trajectories.jsonl", include_str!("../../template/trajectories.jsonl")),
+    ("reward-means.jsonl", include_str!("../../template/reward-means.jsonl")),
+];
+
+/// Writes the recipe into a new or empty directory.
+pub fn run(output: Output, directory: &Path) -> Result {
+    if let Ok(mut entries) = std::fs::read_dir(directory)
+        && entries.next().is_some()
+    {
+        let message = format!("{} is not empty", directory.display());
+        return Err(Failure::new(Exit::Usage, message).hint("name a new directory; nothing is overwritten"));
+    }
+    let mut profiles = Vec::new();
+    for (name, repo, files) in PROJECTS {
+        let archive = source_distribution(name, files).or_exit(Exit::Failed)?;
+        let file = format!("{name}-1.0.tar.gz");
+        artifact::write_atomic(&directory.join("sdists").join(&file), &archive)?;
+        profiles.push(json!({
+            "repo": repo,
+            "sdist": file,
+            "sha256": Digest::of(&archive),
+            "test_cmd": "python3 -m pytest -p no:cacheprovider -q",
+            "env": {"PYTHONPATH": "."},
+        }));
+    }
+    let profiles = serde_json::to_string_pretty(&profiles).or_exit(Exit::Failed)?;
+    artifact::write_atomic(&directory.join("profiles.json"), format!("{profiles}\n").as_bytes())?;
+    for (name, text) in FILES {
+        artifact::write_atomic(&directory.join(name), text.as_bytes())?;
+    }
+    output.say(format_args!("wrote a recipe and three task candidates to {}", directory.display()));
+    output.say(format_args!("next: seatrial -C {} up", directory.display()));
+    output.json(&json!({"directory": directory.display().to_string()}))
+}
+
+/// Packs files as a source distribution: one directory at the top, nothing that varies.
+fn source_distribution(name: &str, files: &[(&str, &str)]) -> std::io::Result<Vec<u8>> {
+    let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    let mut archive = tar::Builder::new(encoder);
+    for (path, text) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        archive.append_data(&mut header, format!("{name}-1.0/{path}"), text.as_bytes())?;
+    }
+    archive.into_inner()?.finish()
+}

@@ -1,0 +1,8 @@
+//! Commands that need no recipe: one file each.
+
+pub mod check;
+pub mod digest;
+pub mod doctor;
+pub mod init;
+pub mod manual;
+pub mod run;

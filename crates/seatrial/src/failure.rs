@@ -1,0 +1,108 @@
+//! Why a command did not succeed, and the exit code that says so.
+
+use std::error::Error;
+use std::fmt;
+use std::process::ExitCode;
+
+/// The documented exit codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Something failed and was reported.
+    Failed = 1,
+    /// Usage, recipe or mapping error.
+    Usage = 2,
+    /// A gate refused; nothing was changed.
+    Refused = 3,
+    /// Conflict with recorded state.
+    Conflict = 5,
+    /// Interrupted and resumable.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// A command's failure: what happened, which exit code it has, what to do.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// What happened; a miette report where a place in a file can be shown.
+    pub report: miette::Report,
+    /// What to do, a line each.
+    pub hints: Vec<String>,
+    /// Everything has been said already, so that JSON output stays what the command documents.
+    pub silent: bool,
+}
+
+impl Failure {
+    /// A failure with a plain message.
+    pub fn new(exit: Exit, message: impl fmt::Display) -> Self {
+        Self::from_report(exit, miette::Report::msg(message.to_string()))
+    }
+
+    /// A failure that can show its place in a file.
+    pub fn from_report(exit: Exit, report: miette::Report) -> Self {
+        Self { exit, report, hints: Vec::new(), silent: false }
+    }
+
+    /// A failure from an error and everything below it.
+    pub fn from_error(exit: Exit, error: &(dyn Error + 'static)) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(inner) = source {
+            let text = inner.to_string();
+            // Transparent wrappers repeat what is below them.
+            if !message.ends_with(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
+            source = inner.source();
+        }
+        Self::new(exit, message)
+    }
+
+    /// A failure whose JSON has been printed by the command itself.
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.silent = true;
+        self
+    }
+
+    /// Adds a line that says what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+/// A command's result.
+pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
+/// Turns any error into a failure with a stated exit code.
+pub trait OrExit<T> {
+    /// Keeps the value, or fails with `exit`.
+    fn or_exit(self, exit: Exit) -> Result<T>;
+}
+
+impl<T, E: Error + 'static> OrExit<T> for std::result::Result<T, E> {
+    fn or_exit(self, exit: Exit) -> Result<T> {
+        self.map_err(|error| Failure::from_error(exit, &error))
+    }
+}
+
+impl From<artifact::ArtifactError> for Failure {
+    fn from(error: artifact::ArtifactError) -> Self {
+        use artifact::ArtifactError as E;
+        let exit = match error {
+            E::Missing { .. } => Exit::Usage,
+            E::Invalid { .. } | E::NotAFile { .. } | E::TooLarge { .. } => Exit::Conflict,
+            E::Io { .. } | E::Canonical(_) => Exit::Failed,
+        };
+        Self::from_error(exit, &error)
+    }
+}

@@ -1,0 +1,96 @@
+//! What a command says: data on standard output, everything else on standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::failure::{Exit, Failure, OrExit, Result};
+
+/// How a command speaks.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    /// One JSON document (or JSON lines) on standard output and nothing else there.
+    pub json: bool,
+    /// Results only.
+    pub quiet: bool,
+}
+
+impl Output {
+    /// A line of progress or explanation, for people.
+    pub fn say(self, line: impl std::fmt::Display) {
+        if !self.quiet {
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+
+    /// A stage's own line.
+    pub fn stage(self, stage: &str, line: impl std::fmt::Display) {
+        self.say(format_args!("{stage:>12}  {line}"));
+    }
+
+    /// A warning; shown also when quiet.
+    pub fn warn(self, line: impl std::fmt::Display) {
+        let _ = writeln!(io::stderr(), "     warning  {line}");
+    }
+
+    /// A result for people; nothing in JSON mode.
+    pub fn print(self, text: impl std::fmt::Display) -> Result {
+        if self.json { Ok(()) } else { print_line(text) }
+    }
+
+    /// A result as one JSON document on one line; nothing in text mode.
+    pub fn json<T: Serialize>(self, value: &T) -> Result {
+        if !self.json {
+            return Ok(());
+        }
+        print_line(serde_json::to_string(value).or_exit(Exit::Failed)?)
+    }
+
+    /// Shows a failure on standard error; in JSON mode also as a document on standard output.
+    pub fn error(self, failure: &Failure) {
+        let mut stderr = io::stderr();
+        if failure.report.source_code().is_some() {
+            let _ = write!(stderr, "{:?}", failure.report);
+        } else {
+            let _ = writeln!(stderr, "error: {}", failure.report);
+        }
+        for hint in &failure.hints {
+            let _ = writeln!(stderr, "hint: {hint}");
+        }
+        if self.json && !failure.silent {
+            let document = serde_json::json!({
+                "error": failure.report.to_string(),
+                "exit_code": failure.exit as u8,
+                "hints": failure.hints,
+            });
+            let _ = writeln!(io::stdout(), "{document}");
+        }
+    }
+
+    /// Whether progress bars make sense.
+    pub fn bars(self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+}
+
+/// Prints one line; a closed pipe ends the program quietly, as readers such as `head` expect.
+fn print_line(text: impl std::fmt::Display) -> Result {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        result => result.or_exit(Exit::Failed),
+    }
+}
+
+/// A plain table with aligned columns.
+pub fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    table
+}

@@ -1,0 +1,84 @@
+//! A recipe's directory: where everything lies, and what every stage was made from.
+
+use std::path::{Path, PathBuf};
+
+use ident::{AliasTable, Digest, to_canonical_json};
+use recipe::Recipe;
+use serde::Serialize;
+
+use crate::cli::Jobs;
+use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::workbench::{Places, Workbench};
+
+/// A recipe that is read and the directory it stands in.
+#[derive(Debug)]
+pub struct Project {
+    /// The directory.
+    pub root: PathBuf,
+    /// The recipe.
+    pub recipe: Recipe,
+}
+
+/// No recipe comes near this size.
+const RECIPE_LIMIT: u64 = 16 << 20;
+
+impl Project {
+    /// Reads the recipe in `root`.
+    pub fn open(root: &Path) -> Result<Self> {
+        let path = root.join("seatrial.toml");
+        if !path.exists() {
+            let message = format!("there is no recipe at {}", path.display());
+            return Err(Failure::new(Exit::Usage, message)
+                .hint("run in the directory of a seatrial.toml, or name it with -C DIR")
+                .hint("`seatrial init DIR` writes one to start from"));
+        }
+        let bytes = artifact::read_bounded(&path, RECIPE_LIMIT)?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            Failure::new(Exit::Usage, format!("{} is not UTF-8: {error}", path.display()))
+        })?;
+        let recipe = recipe::parse(&path.display().to_string(), &text)
+            .map_err(|error| Failure::from_report(Exit::Usage, miette::Report::new(error)))?;
+        Ok(Self { root: root.to_owned(), recipe })
+    }
+
+    /// A file or directory of the project.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// A directory of derived state that can be deleted at any time; created when missing.
+    pub fn state(&self, name: &str) -> Result<PathBuf> {
+        let path = self.root.join(".seatrial").join(name);
+        fs_err::create_dir_all(&path).or_exit(Exit::Failed)?;
+        // Keeps derived state out of version control without touching the user's own ignore file.
+        let ignore = self.root.join(".seatrial/.gitignore");
+        if !ignore.exists() {
+            artifact::write_atomic(&ignore, b"*\n")?;
+        }
+        Ok(path)
+    }
+
+    /// Engine and images for this project; nothing of the project is visible in sandboxes.
+    pub fn workbench(&self, jobs: &Jobs) -> Result<Workbench> {
+        let layout = self.recipe.materialize.layout.as_ref().map(|path| self.path(path));
+        let places =
+            Places { state: self.state("")?, private: vec![self.root.clone()], layout: layout.as_deref() };
+        Workbench::open(places, jobs)
+    }
+
+    /// The recipe's alias table.
+    pub fn aliases(&self) -> Result<AliasTable> {
+        let pairs = self.recipe.aliases.iter().map(|(old, new)| (old.as_str(), new.as_str()));
+        AliasTable::new(pairs).or_exit(Exit::Usage)
+    }
+
+    /// Name of the frozen set of `count` tasks.
+    pub fn frozen_name(&self, count: usize) -> String {
+        format!("{}-{count}-{}", self.recipe.dataset.name, self.recipe.dataset.version)
+    }
+}
+
+/// The digest of a part of the recipe, as an input of a stage.
+pub fn section_digest<T: Serialize>(section: &T) -> Result<Digest> {
+    Ok(Digest::of(to_canonical_json(section).or_exit(Exit::Failed)?))
+}

@@ -1,0 +1,274 @@
+//! `seatrial materialize`: instances and clean trees to Harbor task directories.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ident::{Digest, TaskId, to_canonical_json};
+use rayon::prelude::*;
+use recipe::{Recipe, Workspace};
+use record::{Instance, MaterializeDocument, MaterializedTask, PlannedTask, Profile, RefusedTask};
+use serde_json::json;
+use source::{PullMode, Pulled, Records};
+use task::materialize::{BaseTree, MaterializeInput, Settings, materialize};
+
+use crate::cli::Jobs;
+use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::output::Output;
+use crate::project::{Project, section_digest};
+use crate::sources;
+use crate::stage::plan::{self, PLAN, RESERVES};
+use crate::trees::{self, CleanTree, NoTree};
+use crate::verifier::{self, PytestVerifier};
+use crate::workbench::{Workbench, run_alone};
+
+/// Name of the document.
+pub const MATERIALIZE: &str = "materialize.json";
+/// Directory of the task directories.
+pub const TASKS: &str = "tasks";
+/// What the verifier itself may need beside the suite, in seconds.
+const VERIFIER_GRACE_SEC: u64 = 60;
+
+/// The command.
+pub fn run(output: Output, project: &Project) -> Result {
+    let pulled = run_alone(sources::read(project, PullMode::Locked, true))?;
+    let document = write(output, project, &pulled)?;
+    output.json(&json!({
+        "tasks": document.tasks.len(),
+        "refused": document.refused,
+        "document": MATERIALIZE,
+    }))
+}
+
+/// Writes every task directory and the document.
+pub fn write(output: Output, project: &Project, pulled: &Pulled) -> Result<MaterializeDocument> {
+    let (plan, reserves) = plan::load(project, pulled)?;
+    let planned: Vec<PlannedTask> = plan.tasks.into_iter().chain(reserves.tasks).collect();
+    let materializer = Materializer::new(project, pulled)?;
+    let trees = materializer.trees(&planned)?;
+    let results: Vec<Result<MaterializedTask, RefusedTask>> = planned
+        .par_iter()
+        .map(|planned| {
+            materializer.one(planned, &trees).map_err(|(reason, detail)| RefusedTask {
+                task_id: planned.task_id.clone(),
+                stage: planned.stage.clone(),
+                reason: reason.into(),
+                detail,
+            })
+        })
+        .collect();
+    let (mut tasks, mut refused) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(task) => tasks.push(task),
+            Err(task) => refused.push(task),
+        }
+    }
+    let document = MaterializeDocument {
+        schema: <MaterializeDocument as artifact::Document>::SCHEMA.into(),
+        inputs: inputs(project, pulled)?,
+        tasks,
+        refused,
+    };
+    sweep(project, &document)?;
+    artifact::store(&project.path(MATERIALIZE), &document)?;
+    output.stage(
+        "materialize",
+        format_args!("{} task directories, {} refused", document.tasks.len(), document.refused.len()),
+    );
+    for task in &document.refused {
+        output.stage("", format_args!("{}: {} ({})", task.task_id, task.reason, task.detail));
+    }
+    Ok(document)
+}
+
+/// The document and its digest; refused when the plan, the lock or the recipe has moved on, or a directory was changed.
+pub fn load(project: &Project) -> Result<(MaterializeDocument, Digest)> {
+    let (document, digest) = artifact::load::<MaterializeDocument>(&project.path(MATERIALIZE))?;
+    let again = |message: String| {
+        Failure::new(Exit::Conflict, message).hint("run `seatrial materialize`, or `seatrial up`")
+    };
+    for name in [PLAN, RESERVES] {
+        if document.inputs.get(name) != Some(&file_digest(&project.path(name))?) {
+            return Err(again(format!("{MATERIALIZE} was made from another {name}")));
+        }
+    }
+    if document.inputs.get("seatrial.toml") != Some(&recipe_digest(&project.recipe)?)
+        || document.inputs.get("verifier") != Some(&verifier::digest())
+    {
+        return Err(again(format!("{MATERIALIZE} was made from another recipe or by another version")));
+    }
+    let changed = document.tasks.par_iter().find_first(|task| {
+        let directory = project.path(TASKS).join(task.task_id.as_str());
+        task::digest_task(&directory).map_or(true, |digests| digests.tree_digest != task.tree_digest)
+    });
+    match changed {
+        None => Ok((document, digest)),
+        Some(task) => Err(again(format!("{TASKS}/{} is not what was materialized", task.task_id))),
+    }
+}
+
+/// Whether the document is there and fresh.
+pub fn is_fresh(project: &Project, pulled: &Pulled) -> bool {
+    let as_before =
+        |document: &MaterializeDocument| inputs(project, pulled).is_ok_and(|now| now == document.inputs);
+    load(project).is_ok_and(|(document, _)| as_before(&document))
+}
+
+/// The digest of a file as it stands.
+pub fn file_digest(path: &Path) -> Result<Digest> {
+    let file = std::fs::File::open(path)
+        .map_err(|source| artifact::ArtifactError::Io { path: path.into(), source })?;
+    Digest::of_reader(file).or_exit(Exit::Failed)
+}
+
+fn inputs(project: &Project, pulled: &Pulled) -> Result<artifact::Inputs> {
+    Ok(BTreeMap::from([
+        (PLAN.to_owned(), file_digest(&project.path(PLAN))?),
+        (RESERVES.to_owned(), file_digest(&project.path(RESERVES))?),
+        (sources::LOCK.to_owned(), section_digest(&pulled.lock)?),
+        ("seatrial.toml".to_owned(), recipe_digest(&project.recipe)?),
+        ("verifier".to_owned(), verifier::digest()),
+    ]))
+}
+
+fn recipe_digest(recipe: &Recipe) -> Result<Digest> {
+    section_digest(&(&recipe.materialize, recipe.prove.timeout_sec))
+}
+
+/// Removes directories of tasks that an earlier run wrote and this one did not.
+fn sweep(project: &Project, now: &MaterializeDocument) -> Result {
+    let Some((before, _)) =
+        artifact::load_optional::<MaterializeDocument>(&project.path(MATERIALIZE)).ok().flatten()
+    else {
+        return Ok(());
+    };
+    let kept: std::collections::BTreeSet<&TaskId> = now.tasks.iter().map(|task| &task.task_id).collect();
+    for task in before.tasks.iter().filter(|task| !kept.contains(&task.task_id)) {
+        let directory = project.path(TASKS).join(task.task_id.as_str());
+        if directory.exists() {
+            fs_err::remove_dir_all(&directory).or_exit(Exit::Failed)?;
+        }
+    }
+    Ok(())
+}
+
+type Trees = BTreeMap<String, Result<CleanTree, NoTree>>;
+
+struct Materializer<'a> {
+    project: &'a Project,
+    pulled: &'a Pulled,
+    instances: BTreeMap<TaskId, Instance>,
+    profiles: BTreeMap<&'a str, &'a Profile>,
+}
+
+impl<'a> Materializer<'a> {
+    fn new(project: &'a Project, pulled: &'a Pulled) -> Result<Self> {
+        let mut instances = BTreeMap::new();
+        let mut profiles = BTreeMap::new();
+        for records in pulled.records.values() {
+            match records {
+                Records::Instances(loaded) => {
+                    instances.extend(loaded.rows.iter().map(|row| (row.instance_id.clone(), row.clone())));
+                }
+                Records::Tasks(loaded) => {
+                    for directory in &loaded.rows {
+                        let imported = task::import_task(&directory.path).or_exit(Exit::Usage)?;
+                        let instance =
+                            Instance { problem_statement: imported.instruction, ..imported.instance };
+                        instances.insert(instance.instance_id.clone(), instance);
+                    }
+                }
+                Records::Profiles(loaded) => {
+                    profiles.extend(loaded.rows.iter().map(|row| (row.repo.as_str(), row)));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self { project, pulled, instances, profiles })
+    }
+
+    /// The clean tree of every repository that a planned task needs, by the collection's name of the repository.
+    fn trees(&self, planned: &[PlannedTask]) -> Result<Trees> {
+        let mut wanted: BTreeMap<&str, (&Profile, &str)> = BTreeMap::new();
+        for task in planned {
+            let Some(instance) = self.instances.get(&task.task_id) else { continue };
+            if let Some(profile) = self.profiles.get(instance.repo.as_str()) {
+                wanted.insert(&instance.repo, (profile, &instance.image_name));
+            }
+        }
+        let read = async |bench: Option<&Workbench>| {
+            let mut trees = Trees::new();
+            for (repo, (profile, image)) in wanted {
+                let tree = trees::clean(self.project, self.pulled, bench, profile, image).await;
+                trees.insert(repo.to_owned(), tree);
+            }
+            Ok(trees)
+        };
+        match self.project.recipe.materialize.workspace {
+            Workspace::Image(_) => {
+                let bench = self.project.workbench(&Jobs::default())?;
+                bench.run(read(Some(&bench)))
+            }
+            Workspace::Sdist | Workspace::Git => run_alone(read(None)),
+        }
+    }
+
+    fn one(&self, planned: &PlannedTask, trees: &Trees) -> Result<MaterializedTask, (&'static str, String)> {
+        let recipe = &self.project.recipe.materialize;
+        let instance = self
+            .instances
+            .get(&planned.task_id)
+            .ok_or_else(|| ("instance_missing", "no source gives its instance row".to_owned()))?;
+        let profile = self.profiles.get(instance.repo.as_str()).ok_or_else(|| {
+            ("profile_missing", format!("no profile names the repository `{}`", instance.repo))
+        })?;
+        let clean = match trees.get(&instance.repo) {
+            Some(Ok(clean)) => clean,
+            Some(Err((reason, detail))) => return Err((reason, detail.clone())),
+            None => return Err(("workspace_missing", format!("no tree of `{}`", instance.repo))),
+        };
+        let base_image = recipe.base.clone().unwrap_or_else(|| instance.image_name.clone());
+        let timeout_sec = profile.timeout_sec.unwrap_or(self.project.recipe.prove.timeout_sec);
+        let settings = Settings {
+            organization: recipe.organisation.clone(),
+            base_image: base_image.clone(),
+            base_tree: match recipe.workspace {
+                Workspace::Image(_) => BaseTree::Present,
+                Workspace::Sdist | Workspace::Git => BaseTree::Absent,
+            },
+            workdir: recipe.workdir.clone(),
+            agent_timeout_sec: Some(recipe.agent_timeout_sec),
+            verifier_timeout_sec: timeout_sec + VERIFIER_GRACE_SEC,
+            cpus: recipe.cpus,
+            memory_mb: recipe.memory_mb,
+            ..Settings::default()
+        };
+        let verifier = PytestVerifier::new(instance, profile, &recipe.workdir, timeout_sec);
+        let input = MaterializeInput {
+            instance,
+            profile,
+            clean: &clean.tree,
+            settings: &settings,
+            verifier: &verifier,
+        };
+        let files = materialize(&input).map_err(|refusal| (refusal.reason.name(), refusal.to_string()))?;
+
+        let failed = |error: task::TaskError| ("task_not_written", error.to_string());
+        let directory = self.project.path(TASKS).join(planned.task_id.as_str());
+        task::write_task(&directory, &files).map_err(failed)?;
+        let digests = task::digest_task(&directory).map_err(failed)?;
+        let row = to_canonical_json(instance).map_err(|error| ("instance_invalid", error.to_string()))?;
+        Ok(MaterializedTask {
+            task_id: planned.task_id.clone(),
+            stage: planned.stage.clone(),
+            repo: planned.repo.clone(),
+            content_hash: digests.content_hash,
+            task_checksum: digests.task_checksum,
+            tree_digest: digests.tree_digest,
+            verifier_digest: task::tree_digest_of(&directory.join("tests")).map_err(failed)?,
+            base_image,
+            workspace_source: clean.source.clone(),
+            instance_digest: Digest::of(row),
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! The stages of a recipe, one file each, in the order of the work.
+//!
+//! A stage has two faces: the command, and a function that `seatrial up` calls. Each reads artifacts, refuses stale ones, and
+//! writes its own.
+
+pub mod check;
+pub mod export;
+pub mod freeze;
+pub mod materialize;
+pub mod plan;
+pub mod prove;
+pub mod resolve;
+pub mod source;
+pub mod status;
+pub mod up;

@@ -1,0 +1,202 @@
+//! `seatrial plan`: evidence to primaries and reserves.
+
+use std::collections::BTreeMap;
+
+use ident::Digest;
+use plan::{Candidate, PlanError, PlanInput, PlanStats, PoolRules, SetExpr};
+use recipe::{PoolRecipe, Recipe};
+use record::{PlanDocument, SourceInput};
+use serde_json::json;
+use source::{PullMode, Pulled, Records};
+
+use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::output::{Output, table};
+use crate::project::{Project, section_digest};
+use crate::sources;
+use crate::workbench::run_alone;
+
+/// Names of the two documents.
+pub const PLAN: &str = "plan.json";
+/// Replacements.
+pub const RESERVES: &str = "reserves.json";
+
+/// The command.
+pub fn run(output: Output, project: &Project) -> Result {
+    let pulled = run_alone(sources::read(project, PullMode::Locked, false))?;
+    let stats = write(output, project, &pulled)?;
+    output.print(stats_table(&stats))?;
+    output.json(&json!({"plan": PLAN, "reserves": RESERVES, "stats": stats}))
+}
+
+/// Plans and writes both documents.
+pub fn write(output: Output, project: &Project, pulled: &Pulled) -> Result<PlanStats> {
+    let input = plan_input(project, pulled)?;
+    let outcome = plan::plan(&input).map_err(|error| failure(&error))?;
+    for note in &outcome.notes {
+        output.warn(note);
+    }
+    artifact::store(&project.path(RESERVES), &outcome.reserves)?;
+    artifact::store(&project.path(PLAN), &outcome.plan)?;
+    output.stage(
+        "plan",
+        format_args!("{} primaries, {} reserves", outcome.plan.tasks.len(), outcome.reserves.tasks.len()),
+    );
+    Ok(outcome.stats)
+}
+
+/// The plan and the reserves; refused when the lock or the recipe has moved on since.
+pub fn load(project: &Project, pulled: &Pulled) -> Result<(PlanDocument, PlanDocument)> {
+    let (plan, _) = artifact::load::<PlanDocument>(&project.path(PLAN))?;
+    let (reserves, _) = artifact::load::<PlanDocument>(&project.path(RESERVES))?;
+    let inputs = inputs(project, pulled)?;
+    if plan.inputs != inputs || reserves.inputs != inputs {
+        let message = format!("{PLAN} was made from other sources or another recipe");
+        return Err(Failure::new(Exit::Conflict, message).hint("run `seatrial plan`, or `seatrial up`"));
+    }
+    Ok((plan, reserves))
+}
+
+/// Whether both documents are there and fresh.
+pub fn is_fresh(project: &Project, pulled: &Pulled) -> bool {
+    load(project, pulled).is_ok()
+}
+
+/// What the plan is made from: every source as locked, and the parts of the recipe that decide.
+fn inputs(project: &Project, pulled: &Pulled) -> Result<BTreeMap<String, SourceInput>> {
+    let mut inputs = pulled.lock.sources.clone();
+    inputs.insert(
+        "seatrial.toml".into(),
+        SourceInput {
+            revision: None,
+            sha256: BTreeMap::from([("plan".into(), recipe_digest(&project.recipe)?)]),
+            rows: project.recipe.pools.len() as u64,
+        },
+    );
+    Ok(inputs)
+}
+
+fn recipe_digest(recipe: &Recipe) -> Result<Digest> {
+    section_digest(&(&recipe.sources, &recipe.sets, &recipe.evidence, &recipe.aliases, &recipe.pools))
+}
+
+fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
+    let recipe = &project.recipe;
+    let models = recipe.evidence.models.iter().map(|(prefix, family)| (prefix.as_str(), family.as_str()));
+    let mut input = PlanInput {
+        inputs: inputs(project, pulled)?,
+        models: plan::ModelTable::new(models).or_exit(Exit::Usage)?,
+        cross_source: match recipe.evidence.cross_source {
+            recipe::CrossSource::Any => plan::CrossSource::Any,
+            recipe::CrossSource::Full => plan::CrossSource::Full,
+        },
+        aliases: project.aliases()?,
+        pools: recipe.pools.iter().map(pool_rules).collect::<Result<_>>()?,
+        ..PlanInput::default()
+    };
+    for (name, records) in &pulled.records {
+        let ids = match records {
+            Records::Instances(loaded) => {
+                for instance in &loaded.rows {
+                    input.instances.push(Candidate::of(instance).or_exit(Exit::Failed)?);
+                }
+                loaded.rows.iter().map(|row| row.instance_id.to_string()).collect()
+            }
+            Records::Tasks(loaded) => {
+                for directory in &loaded.rows {
+                    let imported = task::import_task(&directory.path).or_exit(Exit::Usage)?;
+                    input.instances.push(Candidate::of(&imported.instance).or_exit(Exit::Failed)?);
+                }
+                loaded.rows.iter().map(|row| row.id.to_string()).collect()
+            }
+            Records::Ids(loaded) => loaded.rows.iter().map(ToString::to_string).collect(),
+            Records::Trajectories(loaded) => {
+                input.trajectories.extend(loaded.rows.iter().cloned());
+                continue;
+            }
+            Records::RewardMeans(loaded) => {
+                input.reward_means.extend(loaded.rows.iter().cloned());
+                continue;
+            }
+            Records::ImageStates(loaded) => {
+                input.image_states.extend(loaded.rows.iter().cloned());
+                continue;
+            }
+            Records::Profiles(_) => continue,
+        };
+        input.sets.insert(name.clone(), ids);
+    }
+    Ok(input)
+}
+
+fn pool_rules(pool: &PoolRecipe) -> Result<PoolRules> {
+    let expression = |key: &str, text: &str| {
+        text.parse::<SetExpr>().map_err(|error| {
+            Failure::new(Exit::Usage, format!("pool `{}`, {key} = \"{text}\": {error}", pool.stage))
+        })
+    };
+    Ok(PoolRules {
+        stage: pool.stage.clone(),
+        members: expression("members", &pool.members)?,
+        target: pool.target,
+        cap: match &pool.cap {
+            recipe::Cap::Count(count) => plan::Cap::Tasks(*count),
+            recipe::Cap::Percent(digits) => plan::Cap::Share(digits.parse().or_exit(Exit::Usage)?),
+        },
+        retain: pool.retain.as_deref().map(|text| expression("retain", text)).transpose()?,
+        force: pool.force.as_deref().map(|text| expression("force", text)).transpose()?,
+        require_image: pool.require_image,
+        relax: pool.relax,
+        reserve: match pool.reserve {
+            recipe::Reserve::Count(count) => plan::Reserve::Count(count),
+            recipe::Reserve::Rest => plan::Reserve::Rest,
+        },
+    })
+}
+
+fn failure(error: &PlanError) -> Failure {
+    match error {
+        PlanError::Input(_) => Failure::new(Exit::Usage, error),
+        PlanError::Shortage(_) => Failure::new(Exit::Refused, error)
+            .hint("nothing was written; lower the target, raise the cap, or set relax = true"),
+    }
+}
+
+fn stats_table(stats: &PlanStats) -> String {
+    let header = [
+        "",
+        "tasks",
+        "tier 1",
+        "tier 2",
+        "tier 3",
+        "tier 4",
+        "gpt-4o",
+        "claude-3.5",
+        "claude-3.7",
+        "repos",
+        "retained",
+        "image",
+    ];
+    let row = |kind: &str, row: &plan::StatsRow| {
+        let numbers = [
+            row.tasks,
+            row.tiers.cross_source,
+            row.tiers.official_only,
+            row.tiers.swe_master_full,
+            row.tiers.swe_master_partial,
+            row.models.gpt_4o,
+            row.models.claude_3_5,
+            row.models.claude_3_7,
+            row.repositories,
+            row.retained,
+            row.with_image,
+        ];
+        let mut cells = numbers.iter().map(ToString::to_string);
+        std::array::from_fn(|i| match i {
+            0 => format!("{} {kind}", row.stage),
+            _ => cells.next().unwrap_or_default(),
+        })
+    };
+    let primaries = stats.primaries.iter().chain([&stats.primaries_total]).map(|line| row("primaries", line));
+    let reserves = stats.reserves.iter().chain([&stats.reserves_total]).map(|line| row("reserves", line));
+    table(header, primaries.chain(reserves)).to_string()
+}

@@ -1,0 +1,169 @@
+//! `seatrial prove`: nop and oracle trials until every task has a verdict.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ident::{Digest, TaskId};
+use jiff::ZonedDateTime;
+use ledger::{Ledger, ProofRule};
+use prove::{Assessed, Candidate, ProveSpec, Prover};
+use rayon::prelude::*;
+use record::{ProofDocument, ProvedTask, Status};
+use serde_json::json;
+use trial::{Agent, Job, JobSpec, TrialTask};
+
+use crate::cli::Jobs;
+use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::output::Output;
+use crate::progress;
+use crate::project::{Project, section_digest};
+use crate::stage::check::{self, CHECKS};
+use crate::stage::materialize::{self, MATERIALIZE, TASKS};
+
+/// Name of the document.
+pub const PROOFS: &str = "proofs.json";
+/// The ledger's file.
+pub const LEDGER: &str = "ledger.db";
+/// Passing failures of one kind that are made good by another run.
+const RETRIES: u32 = 2;
+
+/// The command.
+pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
+    let document = write(output, project, jobs)?;
+    let counts =
+        |wanted: fn(&Status) -> bool| document.tasks.iter().filter(|task| wanted(&task.verdict)).count();
+    let accepted = counts(|status| *status == Status::Accepted);
+    output.json(&json!({
+        "tasks": document.tasks.len(),
+        "accepted": accepted,
+        "rejected": counts(|status| matches!(status, Status::Rejected { .. })),
+        "error": counts(|status| matches!(status, Status::Error { .. })),
+        "pending": counts(|status| *status == Status::Pending),
+        "document": PROOFS,
+    }))?;
+    match document.tasks.len() - accepted {
+        0 => Ok(()),
+        rest => Err(Failure::new(Exit::Failed, format!("{rest} tasks are not accepted")).silent()),
+    }
+}
+
+/// Proves every task that the static rules accept, and writes the verdicts.
+pub fn write(output: Output, project: &Project, jobs: &Jobs) -> Result<ProofDocument> {
+    let (materialized, materialized_digest) = materialize::load(project)?;
+    let (checks, checks_digest) = check::load(project)?;
+    let accepted: BTreeSet<&TaskId> =
+        checks.tasks.iter().filter(|task| task.accepted).map(|task| &task.task_id).collect();
+    let candidates: Vec<Candidate> = materialized
+        .tasks
+        .par_iter()
+        .filter(|task| accepted.contains(&task.task_id))
+        .map(|task| {
+            let directory = project.path(TASKS).join(task.task_id.as_str());
+            Ok(Candidate {
+                task_id: task.task_id.clone(),
+                task: TrialTask::open(&directory, Some(&project.recipe.dataset.name))
+                    .or_exit(Exit::Failed)?,
+                verifier_digest: task.verifier_digest,
+            })
+        })
+        .collect::<Result<_>>()?;
+    let tasks = prove(output, project, jobs, &candidates)?;
+    let document = ProofDocument {
+        schema: <ProofDocument as artifact::Document>::SCHEMA.into(),
+        inputs: inputs(project, materialized_digest, checks_digest)?,
+        tasks,
+    };
+    artifact::store(&project.path(PROOFS), &document)?;
+    summarize(output, &document.tasks);
+    Ok(document)
+}
+
+fn prove(
+    output: Output,
+    project: &Project,
+    jobs: &Jobs,
+    candidates: &[Candidate],
+) -> Result<Vec<ProvedTask>> {
+    let recipe = &project.recipe.prove;
+    let bench = project.workbench(jobs)?;
+    let spec = ProveSpec {
+        rule: ProofRule {
+            nop_runs: recipe.nop_runs,
+            oracle_runs: recipe.oracle_runs,
+            confirm_runs: recipe.confirm_runs,
+            retries: RETRIES,
+        },
+        engine: bench.engine.name(),
+        concurrency: bench.concurrency,
+        root: project.root.clone(),
+    };
+    let ledger = Ledger::open(&project.path(LEDGER)).or_exit(Exit::Conflict)?;
+    let prover = Prover::new(spec, bench.images.clone(), ledger);
+    bench.run(async {
+        let assessed = prover.assess(candidates).await.or_exit(Exit::Failed)?;
+        let planned: u64 = assessed.iter().map(Assessed::expected).sum();
+        if planned == 0 {
+            return Ok(assessed.into_iter().map(Assessed::proved).collect());
+        }
+        output.stage(
+            "prove",
+            format_args!("{} tasks, about {planned} trials, {} at once", candidates.len(), bench.concurrency),
+        );
+        let (events, receiver) = tokio::sync::mpsc::unbounded_channel();
+        let reporter = tokio::spawn(progress::show(output, "prove", planned, receiver));
+        let spec = JobSpec {
+            name: format!("prove-{}", ZonedDateTime::now().strftime("%Y-%m-%d__%H-%M-%S")),
+            jobs_dir: project.path("jobs"),
+            agents: vec![Agent::Oracle, Agent::Nop],
+            attempts: recipe.oracle_runs.max(recipe.nop_runs),
+            concurrency: bench.concurrency,
+            planned: usize::try_from(planned).unwrap_or(usize::MAX),
+        };
+        let job = Job::create(
+            spec,
+            bench.engine.clone(),
+            bench.images.clone(),
+            bench.scratch.clone(),
+            Some(events),
+        )
+        .or_exit(Exit::Failed)?;
+        let proved = prover.prove(&job, assessed).await.or_exit(Exit::Failed)?;
+        job.finish().or_exit(Exit::Failed)?;
+        drop(job);
+        let _ = reporter.await;
+        Ok(proved)
+    })
+}
+
+/// The document and its digest; refused when the tasks, the findings or the recipe have changed since.
+pub fn load(project: &Project) -> Result<(ProofDocument, Digest)> {
+    let (document, digest) = artifact::load::<ProofDocument>(&project.path(PROOFS))?;
+    let now = inputs(
+        project,
+        materialize::file_digest(&project.path(MATERIALIZE))?,
+        materialize::file_digest(&project.path(CHECKS))?,
+    )?;
+    if document.inputs == now {
+        Ok((document, digest))
+    } else {
+        let message = format!("{PROOFS} is about other tasks, findings or settings");
+        Err(Failure::new(Exit::Conflict, message).hint("run `seatrial prove`, or `seatrial up`"))
+    }
+}
+
+fn inputs(project: &Project, materialized: Digest, checks: Digest) -> Result<artifact::Inputs> {
+    Ok(BTreeMap::from([
+        (MATERIALIZE.to_owned(), materialized),
+        (CHECKS.to_owned(), checks),
+        ("seatrial.toml".to_owned(), section_digest(&project.recipe.prove)?),
+    ]))
+}
+
+fn summarize(output: Output, tasks: &[ProvedTask]) {
+    let accepted = tasks.iter().filter(|task| task.verdict == Status::Accepted).count();
+    output.stage("prove", format_args!("{} tasks, {accepted} accepted", tasks.len()));
+    for task in tasks {
+        if let Status::Rejected { reason, detail } | Status::Error { reason, detail, .. } = &task.verdict {
+            output.stage("", format_args!("{}: {reason} ({detail})", task.task_id));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `seatrial up`: every stage that is stale, in order, and at the end the table of what became of the candidates.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use dataset::Frozen;
+use record::Status;
+use serde_json::json;
+use ::source::{PullMode, Records};
+
+use crate::cli::Jobs;
+use crate::failure::Result;
+use crate::output::{Output, table};
+use crate::project::Project;
+use crate::stage::status::Standing;
+use crate::stage::{check, export, freeze, materialize, plan, prove, resolve, source};
+
+/// The command.
+pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
+    let begun = Instant::now();
+    let pulled = source::pull(output, project, PullMode::Lock)?;
+    if plan::is_fresh(project, &pulled) {
+        output.stage("plan", "as before");
+    } else {
+        plan::write(output, project, &pulled)?;
+    }
+    if materialize::is_fresh(project, &pulled) {
+        output.stage("materialize", "as before");
+    } else {
+        materialize::write(output, project, &pulled)?;
+    }
+    if check::load(project).is_ok() {
+        output.stage("check", "as before");
+    } else {
+        check::write(output, project)?;
+    }
+    // Verdicts are recomputed from the ledger; only what is missing there is run.
+    prove::write(output, project, jobs)?;
+    if resolve::load(project).is_ok() {
+        output.stage("resolve", "as before");
+    } else {
+        resolve::write(output, project)?;
+    }
+    let frozen = freeze::write(output, project)?;
+    let exported = export::write(output, project, &frozen.path)?;
+
+    let candidates = pulled
+        .records
+        .values()
+        .map(|records| match records {
+            Records::Instances(loaded) => loaded.rows.len(),
+            Records::Tasks(loaded) => loaded.rows.len(),
+            _ => 0,
+        })
+        .sum();
+    let standing = Standing::load(project)?;
+    let steps = steps(candidates, &standing, &frozen)?;
+    output.print("")?;
+    output.print(table(
+        ["step", "tasks", "why"],
+        steps.iter().map(|step| [step.name.clone(), step.tasks.to_string(), step.why.clone()]),
+    ))?;
+    output.print(format_args!("\nfrozen    {}", frozen.path.display()))?;
+    for exported in &exported {
+        output.print(format_args!("exported  {}", exported.path.display()))?;
+    }
+    output.print(format_args!("digest    {}", frozen.manifest.semantic_digest))?;
+    output.stage("up", format_args!("done in {:.1} s", begun.elapsed().as_secs_f64()));
+    output.json(&json!({
+        "candidates": candidates,
+        "steps": steps.iter().map(|step| json!({"step": step.name, "tasks": step.tasks, "why": step.why})).collect::<Vec<_>>(),
+        "frozen": frozen.path.display().to_string(),
+        "semantic_digest": frozen.manifest.semantic_digest,
+        "exports": exported.iter().map(|exported| exported.path.display().to_string()).collect::<Vec<_>>(),
+    }))
+}
+
+/// One line of the closing table; removed tasks are negative.
+struct Step {
+    name: String,
+    tasks: i64,
+    why: String,
+}
+
+/// From all candidates to the frozen set; the numbers add up.
+fn steps(candidates: usize, standing: &Standing, frozen: &Frozen) -> Result<Vec<Step>> {
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let tallies = standing.tallies()?;
+    let mut steps = vec![
+        Step { name: "candidates".into(), tasks: count(candidates), why: String::new() },
+        Step {
+            name: "plan".into(),
+            tasks: count(standing.tasks.len()) - count(candidates),
+            why: "no evidence, over a cap, or beyond target and reserves".into(),
+        },
+    ];
+    let mut reasons: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for (task, status) in &standing.statuses {
+        match status {
+            Status::Rejected { reason, .. } => {
+                reasons.entry(("rejected", reason)).or_default().push(task.as_str())
+            }
+            Status::Error { reason, .. } => reasons.entry(("error", reason)).or_default().push(task.as_str()),
+            Status::Pending => reasons.entry(("pending", "not yet decided")).or_default().push(task.as_str()),
+            Status::Accepted => {}
+        }
+    }
+    for ((kind, reason), tasks) in reasons {
+        let why = match tasks.as_slice() {
+            [one] => (*one).to_owned(),
+            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+            [] => String::new(),
+        };
+        steps.push(Step { name: format!("{kind}: {reason}"), tasks: -count(tasks.len()), why });
+    }
+    let accepted: u64 = tallies.values().map(|tally| tally.accepted).sum();
+    let frozen = frozen.manifest.counts.tasks;
+    steps.push(Step {
+        name: "resolve".into(),
+        tasks: i64::try_from(frozen).unwrap_or(i64::MAX) - i64::try_from(accepted).unwrap_or(i64::MAX),
+        why: "accepted, but the pool was full or the repository at its cap".into(),
+    });
+    steps.push(Step {
+        name: "frozen".into(),
+        tasks: i64::try_from(frozen).unwrap_or(i64::MAX),
+        why: splits(standing),
+    });
+    Ok(steps)
+}
+
+fn splits(standing: &Standing) -> String {
+    let mut sizes: BTreeMap<record::Split, usize> = BTreeMap::new();
+    for split in standing.selected.values() {
+        *sizes.entry(*split).or_default() += 1;
+    }
+    sizes.iter().map(|(split, size)| format!("{size} {split}")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,3 @@
+//! End-to-end tests of the binary, and of the workspace itself.
+
+mod architecture;
