@@ -8,6 +8,21 @@
 //!
 //! Invariants: a run that does not count never gets reward 1; an unreadable reward is an error and never 0; the
 //! same input gives the same verdict, byte for byte.
+//!
+//! ```
+//! use grade::{Framework, Required, decide, parse_log, read_reward};
+//!
+//! let log = b"tests/test_shop.py::test_total PASSED   [ 50%]\ntests/test_shop.py::test_till FAILED   [100%]\n";
+//! let run = parse_log(Framework::Pytest, log, None);
+//! let fail_to_pass = ["tests/test_shop.py::test_total".to_owned()];
+//! let required = Required { fail_to_pass: &fail_to_pass, pass_to_pass: &[], pass_to_pass_only: false };
+//! let verdict = decide(required, &run, Some(1));
+//! assert_eq!(verdict.reward, Some(1));
+//!
+//! let reward = read_reward(Some(b"1.0\n"), None, None)?;
+//! assert!(reward.is_full());
+//! # Ok::<(), grade::RewardError>(())
+//! ```
 
 mod config;
 mod json;

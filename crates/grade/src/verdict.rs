@@ -86,6 +86,23 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Gives the stable name, as it stands in records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::F2pEmpty => "f2p_empty",
+            Self::Timeout => "timeout",
+            Self::Forged => "forged",
+            Self::Interrupted => "interrupted",
+            Self::InternalError => "internal_error",
+            Self::UsageError => "usage_error",
+            Self::NothingCollected => "nothing_collected",
+            Self::AbnormalExit => "abnormal_exit",
+            Self::Incomplete => "incomplete",
+            Self::Contradiction => "contradiction",
+            Self::IdMismatch => "id_mismatch",
+        }
+    }
+
     /// Says whether such a run has reward 0; otherwise it has none, because the task is at fault.
     pub const fn is_reward_zero(self) -> bool {
         !matches!(self, Self::F2pEmpty | Self::IdMismatch)
@@ -361,6 +378,25 @@ mod tests {
         let empty = verdict(&[], &["a"], &passed, Some(0));
         assert_eq!((empty.reason, empty.reward), (Some(Reason::F2pEmpty), None));
         assert_eq!(verdict(&["a"], &[], &run(&[]), Some(0)).reason, Some(Reason::NothingCollected));
+    }
+
+    #[test]
+    fn reasons_are_written_by_their_stable_names() {
+        for reason in [
+            Reason::F2pEmpty,
+            Reason::Timeout,
+            Reason::Forged,
+            Reason::Interrupted,
+            Reason::InternalError,
+            Reason::UsageError,
+            Reason::NothingCollected,
+            Reason::AbnormalExit,
+            Reason::Incomplete,
+            Reason::Contradiction,
+            Reason::IdMismatch,
+        ] {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+        }
     }
 
     #[test]
