@@ -136,7 +136,11 @@ fn write_entry<R: Read>(
     let name = OsString::from_vec(entry.path_bytes().into_owned());
     let name = Path::new(&name);
     let path = LayerPath::of_entry(name).map_err(|rule| ImageError::entry(name, rule))?;
-    let kind = entry.header().entry_type();
+    let kind = match entry.header().entry_type() {
+        // The oldest tar format has no type for directories, only a slash at the end.
+        EntryType::Regular if name.as_os_str().as_bytes().ends_with(b"/") => EntryType::Directory,
+        kind => kind,
+    };
     if kind.is_pax_global_extensions() {
         return Ok(());
     }

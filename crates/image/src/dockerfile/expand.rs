@@ -156,6 +156,8 @@ impl Expander<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn expand(text: &str) -> Result<String, String> {
@@ -195,5 +197,18 @@ mod tests {
     fn documents_keep_their_quotes() {
         let text = document("\"$A\" 'b' \\n \\$A", '\\', &|_| Some("v".to_owned())).unwrap();
         assert_eq!(text, "\"v\" 'b' \\n $A");
+    }
+
+    proptest! {
+        #[test]
+        fn any_word_expands_or_is_refused(text in "[$'\"\\\\{}:?+#a-cA-C -]{0,40}") {
+            let _ = expand(&text);
+            let _ = document(&text, '`', &|_| None);
+        }
+
+        #[test]
+        fn plain_words_stay_as_they_are(text in "[a-zA-Z0-9/._{}:=-]{0,40}") {
+            prop_assert_eq!(expand(&text), Ok(text));
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::skeleton::{Node, Plan};
 use crate::ImageError;
 
 /// Files and directories that are taken over as they are, where they exist and every user may read them.
-const ALLOWED: [&str; 45] = [
+const ALLOWED: [&str; 47] = [
     // The dynamic linker, locales, time.
     "ld.so.cache",
     "ld.so.conf",
@@ -46,7 +46,10 @@ const ALLOWED: [&str; 45] = [
     "java-17-openjdk",
     "java-21-openjdk",
     "java-25-openjdk",
-    "maven",
+    // Not all of `maven`: its settings may hold passwords of mirrors.
+    "maven/m2.conf",
+    "maven/logging",
+    "maven/toolchains.xml",
     "fonts",
     "mime.types",
     "magic",
