@@ -24,6 +24,10 @@ pub struct TaskDigests {
     pub task_checksum: Digest,
     /// Seatrial's own identity of the directory, see [`tree_digest_of`].
     pub tree_digest: Digest,
+    /// The identity of everything that gives the reward: the digest of `tests/` alone or, in a task whose steps bring
+    /// tests, of a tree that holds `tests/` and every `steps/<step>/tests/`. A link from there to another place in the
+    /// task counts with the content that it ends at.
+    pub verifier_digest: Digest,
 }
 
 /// Computes the digests of the task directory at `path`. Nothing in it has to parse.
@@ -36,7 +40,8 @@ pub fn digest_task(path: &Path) -> Result<TaskDigests, TaskError> {
     Ok(TaskDigests {
         content_hash: content_hash(&snapshot),
         task_checksum: task_checksum(&snapshot, path)?,
-        tree_digest: tree_digest(&snapshot.root),
+        tree_digest: tree_digest(&snapshot.root, &|_| None),
+        verifier_digest: verifier_digest(&snapshot),
     })
 }
 
@@ -53,7 +58,7 @@ pub fn digest_task(path: &Path) -> Result<TaskDigests, TaskError> {
 /// times and empty directories do not count. What operating systems and editors leave behind does not count either,
 /// see [`is_litter`]; byte code and nested repositories do, because they can change what a trial does.
 pub fn tree_digest_of(directory: &Path) -> Result<Digest, TaskError> {
-    Ok(tree_digest(&Snapshot::take(directory)?.root))
+    Ok(tree_digest(&Snapshot::take(directory)?.root, &|_| None))
 }
 
 /// Tells whether a file of this name is litter that no program of a trial reads: `.DS_Store`, `Thumbs.db`, and the
@@ -73,7 +78,45 @@ pub fn is_extraneous(name: &[u8]) -> bool {
     is_litter(name) || matches!(name, b"__pycache__" | b".git") || name.ends_with(b".pyc")
 }
 
-fn tree_digest(root: &Entries) -> Digest {
+fn verifier_digest(snapshot: &Snapshot) -> Digest {
+    let tests = b"tests".to_vec();
+    let folder = |node: Option<&Node>| match node {
+        Some(Node::Directory(entries)) => Some(entries.clone()),
+        _ => None,
+    };
+    let own = folder(snapshot.root.get(&tests)).unwrap_or_default();
+    let steps = folder(snapshot.root.get(&b"steps"[..])).unwrap_or_default().into_iter().filter_map(
+        |(name, node)| {
+            let Node::Directory(step) = node else { return None };
+            let inside = folder(step.get(&tests))?;
+            Some((name, Node::Directory(Entries::from([(tests.clone(), Node::Directory(inside))]))))
+        },
+    );
+    let steps: Entries = steps.collect();
+    let root = if steps.is_empty() {
+        own
+    } else {
+        Entries::from([(tests, Node::Directory(own)), (b"steps".to_vec(), Node::Directory(steps))])
+    };
+    let outside = |ends_at: &[Vec<u8>]| {
+        let inside = match ends_at {
+            [first, ..] if first == b"tests" => true,
+            [first, _, third, ..] => first == b"steps" && third == b"tests",
+            _ => false,
+        };
+        match snapshot.get(ends_at) {
+            _ if inside => None,
+            Some(Node::File { digest, .. }) => Some(*digest),
+            Some(Node::Directory(entries)) => Some(tree_digest(entries, &|_| None)),
+            Some(Node::Link { .. }) | None => None,
+        }
+    };
+    tree_digest(&root, &outside)
+}
+
+/// Digests a tree as [`tree_digest_of`] says. For a link that ends outside of it, `outside` gives the digest of its end,
+/// which is put behind the record of the link.
+fn tree_digest(root: &Entries, outside: &dyn Fn(&[Vec<u8>]) -> Option<Digest>) -> Digest {
     fn collect<'a>(entries: &'a Entries, above: &mut Vec<u8>, into: &mut Vec<(Vec<u8>, &'a Node)>) {
         for (name, node) in entries {
             let length = above.len();
@@ -104,10 +147,13 @@ fn tree_digest(root: &Entries) -> Digest {
                 sized(&path, &mut stream);
                 stream.extend(digest.as_bytes());
             }
-            Node::Link { target, .. } => {
+            Node::Link { target, ends_at } => {
                 stream.push(b'l');
                 sized(&path, &mut stream);
                 sized(target, &mut stream);
+                if let Some(end) = outside(ends_at) {
+                    stream.extend(end.as_bytes());
+                }
             }
             Node::Directory(_) => {}
         }
@@ -153,7 +199,7 @@ fn packaged(
 ) {
     for (name, node) in entries {
         path.push(name.clone());
-        if !filter.excludes(path, node) {
+        if !filter.excludes(path) {
             if let Node::Directory(children) = node {
                 packaged(snapshot, filter, children, path, into);
             } else if let Some(digest) = file_digest(snapshot, node) {
@@ -167,7 +213,7 @@ fn packaged(
 fn file_digest(snapshot: &Snapshot, node: &Node) -> Option<Digest> {
     match node {
         Node::File { digest, .. } => Some(*digest),
-        Node::Link { ends_at, .. } => match snapshot.end_of(ends_at) {
+        Node::Link { ends_at, .. } => match snapshot.get(ends_at) {
             Some(Node::File { digest, .. }) => Some(*digest),
             _ => None,
         },
@@ -210,7 +256,7 @@ impl<'a> Checksum<'a> {
                 return Err(TaskError::TooManyEntries { path: self.root.to_owned(), limit: MAX_VISITS });
             }
             path.push(name.clone());
-            if !self.filter.excludes(path, node) {
+            if !self.filter.excludes(path) {
                 records.extend(self.entry(name, node, path)?);
             }
             path.pop();
@@ -242,7 +288,7 @@ impl<'a> Checksum<'a> {
                     None => return Ok(None),
                 }
             }
-            Node::Link { ends_at, .. } => match self.snapshot.end_of(ends_at) {
+            Node::Link { ends_at, .. } => match self.snapshot.get(ends_at) {
                 Some(Node::File { digest, .. }) => ("data", *digest),
                 Some(Node::Directory(children)) => {
                     if self.open.contains(ends_at) {
@@ -343,6 +389,26 @@ mod tests {
             let error = digest_task(task.path()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn the_verifier_is_its_tests_and_what_they_link_to() {
+        let task = task();
+        let path = task.path();
+        let digest = || digest_task(path).unwrap().verifier_digest;
+        let first = digest();
+        assert_eq!(first, tree_digest_of(&path.join("tests")).unwrap());
+        fs::write(path.join("instruction.md"), "do something else\n").unwrap();
+        assert_eq!(digest(), first);
+        symlink("../environment/data/a.csv", path.join("tests/a.csv")).unwrap();
+        let linked = digest();
+        assert_ne!(linked, first);
+        fs::write(path.join("environment/data/a.csv"), "2\n").unwrap();
+        assert_ne!(digest(), linked, "the end of a link out of tests/ counts");
+        let before = digest();
+        fs::create_dir_all(path.join("steps/one/tests")).unwrap();
+        fs::write(path.join("steps/one/tests/test.sh"), "exit 1\n").unwrap();
+        assert_ne!(digest(), before);
     }
 
     #[test]

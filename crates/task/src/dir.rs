@@ -78,7 +78,7 @@ pub fn inspect_task(path: &Path) -> Result<Inspection, TaskError> {
     };
     let parts = Parts { path, snapshot: snapshot.as_ref() };
     if parts.file("task.toml") {
-        match read_config(&read_bounded(&path.join("task.toml"), MAX_CONFIG_BYTES)?) {
+        match read_config(&read_inside(path, &path.join("task.toml"), MAX_CONFIG_BYTES)?) {
             Ok(reading) => inspection.reading = Some(reading),
             Err(error) => inspection.config_error = Some(error),
         }
@@ -202,7 +202,7 @@ impl Parts<'_> {
         let components: Vec<_> = name.split('/').map(|part| part.as_bytes().to_vec()).collect();
         let snapshot = self.snapshot?;
         match snapshot.get(&components)? {
-            Node::Link { ends_at, .. } => snapshot.end_of(ends_at),
+            Node::Link { ends_at, .. } => snapshot.get(ends_at),
             node => Some(node),
         }
     }
@@ -224,11 +224,11 @@ impl Parts<'_> {
     /// A script that is there and is uploaded.
     fn script(&self, name: &str) -> bool {
         let uploaded = self.snapshot.is_none_or(|snapshot| {
+            let filter = WalkFilter::of(snapshot);
             let mut path = Vec::new();
             name.split('/').all(|component| {
                 path.push(component.as_bytes().to_vec());
-                let filter = WalkFilter::of(snapshot);
-                snapshot.get(&path).is_none_or(|node| !filter.excludes(&path, node))
+                !filter.excludes(&path)
             })
         });
         self.file(name) && uploaded

@@ -12,6 +12,7 @@ pub mod config;
 mod digest;
 mod dir;
 mod error;
+mod glob;
 mod harborignore;
 mod import;
 pub mod materialize;

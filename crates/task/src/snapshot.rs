@@ -78,10 +78,24 @@ impl Snapshot {
         }
         entries.get(last)
     }
+}
 
-    /// What a link ends at; `None` for the root of the tree itself.
-    pub(crate) fn end_of(&self, ends_at: &[Vec<u8>]) -> Option<&Node> {
-        self.get(ends_at)
+impl Snapshot {
+    /// The entry at `components` with every link on the way and at its end followed, and where it really stands.
+    pub(crate) fn follow(&self, components: &[Vec<u8>]) -> Option<(&Node, Vec<Vec<u8>>)> {
+        let mut stands_at = Vec::with_capacity(components.len());
+        let mut found = None;
+        for name in components {
+            stands_at.push(name.clone());
+            let mut node = self.get(&stands_at)?;
+            if let Node::Link { ends_at, .. } = node {
+                // The end of a link is never a link itself.
+                stands_at.clone_from(ends_at);
+                node = self.get(&stands_at)?;
+            }
+            found = Some(node);
+        }
+        Some((found?, stands_at))
     }
 }
 

@@ -103,6 +103,8 @@ fn swap(fresh: &Path, old: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::materialize::TaskFile;
 
@@ -116,9 +118,9 @@ mod tests {
                     content: text.as_bytes().to_vec(),
                 })
                 .collect(),
-            hidden_tests: Default::default(),
-            missing_tests: Default::default(),
-            surface_files: Default::default(),
+            hidden_tests: BTreeSet::new(),
+            missing_tests: BTreeSet::new(),
+            surface_files: BTreeSet::new(),
             commit: String::new(),
             clean_digest: ident::Digest::of(""),
             notes: Vec::new(),

@@ -21,7 +21,7 @@ impl Verifier for Pytest {
     fn owns(&self, path: &str) -> bool {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         folders.split('/').any(|folder| folder == "tests" || folder == "test")
-            || name.starts_with("test_") && name.ends_with(".py")
+            || name.strip_suffix(".py").is_some_and(|stem| stem.starts_with("test_"))
             || matches!(name, "conftest.py" | "pytest.ini" | "setup.cfg" | "tox.ini" | "pyproject.toml")
     }
 
@@ -233,6 +233,33 @@ fn a_task_holds_what_it_says() {
         fix.starts_with("diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n"),
         "{fix}"
     );
+}
+
+#[test]
+fn the_oracle_script_changes_everything_or_nothing() {
+    let (mut instance, profile, clean) = small();
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    let workdir = root.join("work");
+    let settings = Settings { workdir: workdir.to_str().unwrap().to_owned(), ..settings() };
+    instance.patch +=
+        "--- a/src/calc/testing.py\n+++ b/src/calc/testing.py\n@@ -1 +1 @@\n-helper = 1\n+helper = 2\n";
+    let task = make(&instance, &profile, &clean, &settings).unwrap();
+    write_task(&root.join("task"), &task).unwrap();
+    let run = || Command::new(root.join("task/solution/solve.sh")).env("HOME", &root).output().unwrap();
+    let look = || Tree::from_directory(&workdir, TreeLimits::default()).unwrap();
+
+    tar::Archive::new(content(&task, "environment/workspace.tar")).unpack(&workdir).unwrap();
+    std::fs::write(workdir.join("src/calc/testing.py"), "helper = 3\n").unwrap();
+    let before = look();
+    assert!(!run().status.success());
+    assert_eq!(look(), before, "a fix that fits in part is not applied in part");
+
+    std::fs::write(workdir.join("src/calc/testing.py"), "helper = 2\n").unwrap();
+    let output = run();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(look().get(b"calc.py"), clean.get(b"calc.py"));
+    assert_eq!(look().get(b"src/calc/testing.py"), clean.get(b"src/calc/testing.py"));
 }
 
 #[test]
