@@ -2,9 +2,9 @@
 //! the wanted ones.
 //!
 //! Of all assignments with the least total absolute deviation the lexicographically least is taken, over repositories
-//! in ascending key order with train < validation < test. Which pairs of validation and test sizes the repositories
-//! from some point on can make is a table of bits, filled from the last repository backwards; train is what remains.
-//! Once a pair of best sizes appears in the table, all repositories before that point belong to train.
+//! in ascending key order with train < validation < test. Which pairs of sizes the repositories from some point on can
+//! make is a table of bits, filled from the last repository backwards. Once a pair of best sizes appears in the table,
+//! all repositories before that point belong to train.
 
 use std::fmt;
 
@@ -102,7 +102,7 @@ pub fn assign(repositories: &[u64], wanted: &SplitSizes) -> Assignment {
     Assignment { splits, sizes: got, deviation: got.deviation(wanted) }
 }
 
-/// Sizes of validation and test.
+/// Sizes of two splits; validation and test where nothing else is said.
 type Pair = (usize, usize);
 
 struct Search<'a> {
@@ -159,24 +159,53 @@ impl Search<'_> {
     }
 
     /// The lexicographically least assignment that ends at one of the goals, if any does.
+    ///
+    /// All repositories before some point go to train, and from there on train gets little, because train comes first.
+    /// So the tables run over validation and the small rest that goes to train; when that rest is not enough, it is
+    /// tried again with more.
     fn first_of(&self, goals: &[Pair]) -> Option<Vec<Split>> {
-        let bounds = goals.iter().fold((0, 0), |(a, b), goal| (goal.0.max(a), goal.1.max(b)));
+        let mut rest = self.sizes.iter().copied().max().unwrap_or(0).saturating_mul(4);
+        loop {
+            rest = rest.min(self.total);
+            if let Some(splits) = self.first_within(goals, rest) {
+                return Some(splits);
+            }
+            if rest == self.total {
+                return None;
+            }
+            rest = rest.saturating_mul(4);
+        }
+    }
+
+    /// The same, with at most `most` tasks of train behind the point from which on not everything goes to train.
+    fn first_within(&self, goals: &[Pair], most: usize) -> Option<Vec<Split>> {
+        let bounds = (goals.iter().map(|goal| goal.0).max()?, most);
+        // A goal seen from the repositories behind some point, which have `sum` tasks in all.
+        let seen = |goal: &Pair, sum: usize| Some((goal.0, sum.checked_sub(goal.0)?.checked_sub(goal.1)?));
         // Tables are kept at every `stride`-th repository and made again in between: space and time stay balanced.
         let stride = self.sizes.len().isqrt().max(1);
         let mut table = Table::new(bounds);
         let mut kept = vec![(self.sizes.len(), table.clone())];
         let mut start = self.sizes.len();
-        while !goals.iter().any(|goal| table.has(*goal)) {
+        let mut left: Vec<Pair> = loop {
+            let visible: Vec<Pair> = goals.iter().filter_map(|goal| seen(goal, table.sum)).collect();
+            // A goal beyond the table could be the one that is reached first.
+            if visible.iter().any(|pair| pair.1 > most) {
+                return None;
+            }
+            let reached: Vec<Pair> = visible.into_iter().filter(|pair| table.has(*pair)).collect();
+            if !reached.is_empty() {
+                break reached;
+            }
             start = start.checked_sub(1)?;
             table.add(self.sizes[start]);
             if start.is_multiple_of(stride) {
                 kept.push((start, table.clone()));
             }
-        }
+        };
 
         let mut splits = vec![Split::Train; start];
-        let mut goals: Vec<Pair> = goals.iter().copied().filter(|goal| table.has(*goal)).collect();
-        // Tables behind the repositories `first..`, the nearest last.
+        // Tables behind the repository at hand and those after it, the nearest last.
         let mut block: Vec<Table> = Vec::new();
         for (n, &size) in self.sizes.iter().enumerate().skip(start) {
             if block.is_empty() {
@@ -192,30 +221,30 @@ impl Search<'_> {
                 }
             }
             let behind = block.pop()?;
-            let choices = [(Split::Train, 0, 0), (Split::Validation, size, 0), (Split::Test, 0, size)];
-            let (split, left) = choices.into_iter().find_map(|(split, validation, test)| {
-                let rest = goals.iter().filter_map(|goal| {
-                    let rest = (goal.0.checked_sub(validation)?, goal.1.checked_sub(test)?);
+            let choices = [(Split::Train, 0, size), (Split::Validation, size, 0), (Split::Test, 0, 0)];
+            let (split, rest) = choices.into_iter().find_map(|(split, validation, train)| {
+                let rest = left.iter().filter_map(|pair| {
+                    let rest = (pair.0.checked_sub(validation)?, pair.1.checked_sub(train)?);
                     behind.has(rest).then_some(rest)
                 });
                 let rest: Vec<Pair> = rest.collect();
                 (!rest.is_empty()).then_some((split, rest))
             })?;
             splits.push(split);
-            goals = left;
+            left = rest;
         }
         Some(splits)
     }
 }
 
-/// Which pairs of validation and test sizes some repositories can make, one bit a pair.
+/// Which pairs of sizes of two splits some repositories can make, one bit a pair; the third split gets what is left.
 #[derive(Debug, Clone)]
 struct Table {
     bounds: Pair,
     words: usize,
-    /// Rows by validation size; bit `t` of a row stands for the test size `t`.
+    /// Rows by the size of the first split; the bits of a row stand for the size of the second.
     bits: Vec<u64>,
-    /// The most that validation and test can have together so far.
+    /// The sum of all repositories so far.
     sum: usize,
 }
 
@@ -228,7 +257,7 @@ impl Table {
         Self { bounds, words, bits, sum: 0 }
     }
 
-    /// Adds a repository, which can go to validation, to test or to neither.
+    /// Adds a repository, which can go to the first split, to the second or to neither.
     fn add(&mut self, size: usize) {
         self.sum = self.sum.saturating_add(size);
         let (skip, shift) = (size / 64, size % 64);
@@ -252,16 +281,16 @@ impl Table {
         }
     }
 
-    fn has(&self, (validation, test): Pair) -> bool {
-        validation <= self.bounds.0
-            && test <= self.bounds.1
-            && self.bits[validation * self.words + test / 64] >> (test % 64) & 1 == 1
+    fn has(&self, (first, second): Pair) -> bool {
+        first <= self.bounds.0
+            && second <= self.bounds.1
+            && self.bits[first * self.words + second / 64] >> (second % 64) & 1 == 1
     }
 
     fn pairs(&self) -> impl Iterator<Item = Pair> {
-        let tests = 0..=self.bounds.1;
+        let columns = 0..=self.bounds.1;
         (0..=self.bounds.0)
-            .flat_map(move |validation| tests.clone().map(move |test| (validation, test)))
+            .flat_map(move |first| columns.clone().map(move |second| (first, second)))
             .filter(|pair| self.has(*pair))
     }
 }

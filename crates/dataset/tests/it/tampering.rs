@@ -56,7 +56,7 @@ fn changed_sums_are_found() {
     let (_project, frozen) = frozen();
     let path = frozen.path.join("SHA256SUMS");
     let before = std::fs::read(&path).unwrap();
-    for at in (0..before.len()).step_by(7) {
+    for at in (0..before.len()).step_by(61) {
         let mut after = before.clone();
         after[at] ^= 1;
         std::fs::write(&path, after).unwrap();
