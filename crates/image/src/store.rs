@@ -18,6 +18,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use ident::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::is_hex64;
@@ -54,6 +55,12 @@ impl TryFrom<String> for LayerKey {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text).ok_or_else(|| format!("`{text}` is not a layer key of 64 hexadecimal digits"))
+    }
+}
+
+impl From<Digest> for LayerKey {
+    fn from(digest: Digest) -> Self {
+        Self(digest.hex())
     }
 }
 

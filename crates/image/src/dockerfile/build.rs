@@ -487,7 +487,7 @@ impl Build<'_> {
         key: Fields,
         fill: impl FnOnce(&Path, &Stack<'_>) -> Result<(), ImageError>,
     ) -> Result<(), ImageError> {
-        let key = LayerKey::parse(&key.finish()).expect("a finished hash is 64 hexadecimal digits");
+        let key = LayerKey::from(key.digest());
         let origin = format!("{}:{} {}", self.file.display(), step.line, step.name);
         let layer = self.builder.store.get_or_make(&key, &origin, |into| fill(into, &stage.stack()));
         let layer = layer.map_err(|e| self.locate(step, e))?;

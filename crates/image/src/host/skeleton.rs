@@ -53,7 +53,7 @@ impl Plan {
                 Node::Link(target) => fields.add(b"link").add(target.as_os_str().as_bytes()),
             };
         }
-        LayerKey::parse(&fields.finish()).expect("a finished hash is 64 hexadecimal digits")
+        LayerKey::from(fields.digest())
     }
 
     /// Writes the skeleton into an empty directory.

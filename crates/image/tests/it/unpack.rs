@@ -232,7 +232,7 @@ fn any_entry() -> impl Strategy<Value = (EntryType, String, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn nothing_outside_is_ever_touched(entries in proptest::collection::vec(any_entry(), 0..14)) {
