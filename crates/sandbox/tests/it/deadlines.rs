@@ -45,11 +45,18 @@ async fn a_deadline_ends_the_whole_tree_and_nothing_else() {
     let before = text(&sandbox.exec(&sh("cat /tmp/before")).await.unwrap()).trim().to_owned();
     let mut command =
         sh(&format!("{DAEMON}; trap '' TERM INT; sleep 1000 & echo started; while :; do sleep 1; done"));
-    command.timeout = Some(Duration::from_millis(1500));
-    let outcome = sandbox.exec(&command).await.unwrap();
-    assert_eq!(outcome.status, ExitStatus::Timeout);
-    assert_eq!(text(&outcome), "started\n");
-    assert!(outcome.wall >= Duration::from_millis(1500));
+    // A loaded machine may need more than one try to get that far within the limit.
+    for seconds in [1, 3, 9, 27] {
+        sandbox.exec(&sh("rm -f /tmp/daemon")).await.unwrap();
+        command.timeout = Some(Duration::from_secs(seconds));
+        let outcome = sandbox.exec(&command).await.unwrap();
+        assert_eq!(outcome.status, ExitStatus::Timeout);
+        assert!(outcome.wall >= Duration::from_secs(seconds));
+        if text(&outcome) == "started\n" {
+            break;
+        }
+        assert!(seconds < 27, "{}", text(&outcome));
+    }
     assert_eq!(others(&*sandbox).await, [before]);
     sandbox.destroy().await.unwrap();
 }

@@ -56,7 +56,8 @@ pub(super) fn limit_bounding_set() -> io::Result<()> {
 /// Turns the current process into one that is ready to become the command of `identity`. There is no way back.
 pub(super) fn drop_to(identity: &Identity, policy: &Policy) -> io::Result<()> {
     let bound = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
-    rustix::process::setrlimit(Resource::Core, bound(0))?;
+    // One byte, not none: with none the kernel still hands a crash to the host's handler when it has one.
+    rustix::process::setrlimit(Resource::Core, bound(1))?;
     if let Some(bytes) = policy.largest_file {
         rustix::process::setrlimit(Resource::Fsize, bound(bytes))?;
     }

@@ -48,7 +48,7 @@ impl<'a> Init<'a> {
             let (request, child) = (!ready[0].revents().is_empty(), !ready[1].revents().is_empty());
             if child {
                 while self.children.read_signal().map_err(io::Error::from)?.is_some() {}
-                self.reap(WaitOptions::NOHANG)?;
+                self.reap(WaitOptions::NOHANG | WaitOptions::UNTRACED)?;
             }
             if request {
                 let Some(request) = wire::receive_request(self.control)? else { return Ok(()) };
@@ -119,12 +119,26 @@ impl<'a> Init<'a> {
     }
 
     fn ended(&mut self, pid: Pid, status: WaitStatus) {
-        let Some(answers) = self.helpers.remove(&pid.as_raw_nonzero().get()) else { return };
+        let pid = pid.as_raw_nonzero().get();
+        if status.stopped() {
+            if self.helpers.contains_key(&pid) {
+                Self::mutiny();
+            }
+            return;
+        }
+        let Some(answers) = self.helpers.remove(&pid) else { return };
         if let Some(signal) = status.terminating_signal() {
-            // Something inside killed a supervisor to set its command free. Nothing is set free.
-            let _ = nix::sys::signal::kill(EVERYTHING, NixSignal::SIGKILL);
+            Self::mutiny();
+            // The engine may be the one that had it killed, and gone by now.
             let _ = wire::send_reply(&answers, &Reply::Signal(signal));
         }
+    }
+
+    /// Ends everything, because something inside killed or stopped a helper to set its command free. Nothing is set
+    /// free.
+    fn mutiny() {
+        // With nobody left to signal there is nothing to do.
+        let _ = nix::sys::signal::kill(EVERYTHING, NixSignal::SIGKILL);
     }
 
     /// Kills every process but this one and waits until none is left. The kernel signals all processes of the
