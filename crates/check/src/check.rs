@@ -1,0 +1,62 @@
+//! Runs the rules: over one view, one path, or many paths at once.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use record::{Finding, Severity};
+
+use crate::facts::Facts;
+use crate::options::CheckOptions;
+use crate::report::Report;
+use crate::rules::FAMILIES;
+use crate::view::TaskView;
+
+/// Why a directory could not be checked at all.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The path is no directory.
+    #[error("{} is not a directory; name a task directory", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The system refused to show something in it.
+    #[error("{} cannot be checked: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// Applies every rule to a view; the findings are in order of file, line and rule.
+pub fn check_task(view: &TaskView, options: &CheckOptions) -> Vec<Finding> {
+    let facts = Facts::of(view);
+    let mut report = Report::new(options);
+    for family in FAMILIES {
+        (family.check)(&facts, &mut report);
+    }
+    report.finish()
+}
+
+/// Reads the task at `path` and applies every rule.
+pub fn check_path(path: &Path, options: &CheckOptions) -> Result<Vec<Finding>, CheckError> {
+    Ok(check_task(&TaskView::read(path)?, options))
+}
+
+/// Checks many tasks at the same time; the answers are in the order of `paths`.
+///
+/// No more views are held at once than there are threads in the current rayon pool.
+pub fn check_all<P: AsRef<Path> + Sync>(
+    paths: &[P],
+    options: &CheckOptions,
+) -> Vec<(PathBuf, Result<Vec<Finding>, CheckError>)> {
+    let check = |path: &P| (path.as_ref().to_owned(), check_path(path.as_ref(), options));
+    paths.par_iter().with_max_len(1).map(check).collect()
+}
+
+/// Whether no finding of severity error stands.
+pub fn accepted(findings: &[Finding]) -> bool {
+    findings.iter().all(|finding| finding.severity < Severity::Error)
+}

@@ -1,0 +1,42 @@
+//! What several rules need to know of a task, worked out once.
+
+use image::dockerfile::{Dockerfile, ParseError};
+
+use crate::gold::Gold;
+use crate::instance::{self, Instance};
+use crate::view::{Archive, TaskView};
+
+/// The Dockerfile of the agent's image.
+pub(crate) const DOCKERFILE: &[u8] = b"environment/Dockerfile";
+
+/// A view and what follows from it.
+pub(crate) struct Facts<'a> {
+    /// The task.
+    pub(crate) view: &'a TaskView,
+    /// `tests/config.json`, where it is an instance; why it cannot be read, where it is broken.
+    pub(crate) instance: Result<Option<Instance>, String>,
+    /// The reference solution.
+    pub(crate) gold: Gold,
+    /// The agent's Dockerfile, where there is one.
+    pub(crate) dockerfile: Option<Result<Dockerfile, ParseError>>,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn of(view: &'a TaskView) -> Self {
+        let content = view.file(instance::PATH).and_then(|file| file.content.as_deref());
+        let instance = content.map_or(Ok(None), Instance::read);
+        let gold = Gold::of(view, instance.as_ref().ok().and_then(Option::as_ref));
+        let dockerfile = view.text(DOCKERFILE).map(|text| image::dockerfile::parse(&text));
+        Self { view, instance, gold, dockerfile }
+    }
+
+    /// The instance, where there is a readable one.
+    pub(crate) fn instance(&self) -> Option<&Instance> {
+        self.instance.as_ref().ok().and_then(Option::as_ref)
+    }
+
+    /// The archives in the build context with their paths.
+    pub(crate) fn context_archives(&self) -> impl Iterator<Item = (&[u8], &Archive)> {
+        self.view.files_below(b"environment").filter_map(|(path, file)| Some((path, file.archive.as_ref()?)))
+    }
+}

@@ -1,0 +1,152 @@
+//! What a task says about the tests that decide: `tests/config.json`, in this program's form or as an instance row.
+
+use serde_json::Value;
+
+/// Where it stands.
+pub(crate) const PATH: &[u8] = b"tests/config.json";
+
+/// The part of `tests/config.json` that the rules look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Instance {
+    /// Tests that fail before the fix; `None` where the key is absent.
+    pub(crate) fail_to_pass: Option<Vec<String>>,
+    /// Tests that pass before and after; `None` where the key is absent.
+    pub(crate) pass_to_pass: Option<Vec<String>>,
+    /// Whether an empty list of failing tests is meant.
+    pub(crate) regressions_only: bool,
+    /// The patch of the row, and whether it brings the bug in (as in SWE-smith) or repairs it (as in SWE-bench).
+    pub(crate) patch: Option<(String, Direction)>,
+}
+
+/// What a patch does to the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// It repairs.
+    Repairs,
+    /// It breaks; turned around it repairs.
+    Breaks,
+}
+
+impl Instance {
+    /// Reads the bytes of the file. `Err` says why they cannot be used; `Ok(None)` means that the file is about
+    /// something else.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, String> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let row: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let Value::Object(row) = row else { return Ok(None) };
+        let either = |lower: &str, upper: &str| row.get(upper).or_else(|| row.get(lower));
+        let fail_to_pass =
+            either("fail_to_pass", "FAIL_TO_PASS").map(|value| list("FAIL_TO_PASS", value)).transpose()?;
+        let pass_to_pass =
+            either("pass_to_pass", "PASS_TO_PASS").map(|value| list("PASS_TO_PASS", value)).transpose()?;
+        if fail_to_pass.is_none() && pass_to_pass.is_none() {
+            return Ok(None);
+        }
+        let text = |key: &str| row.get(key).and_then(Value::as_str);
+        let smith = |key: &str| text(key).is_some_and(|value| value.contains("swesmith"));
+        // SWE-bench rows carry the tests as a patch of their own; SWE-smith rows have none, and older ones have a
+        // base commit like SWE-bench's.
+        let breaks = smith("repo") || smith("image_name") || !row.contains_key("test_patch");
+        let direction = if breaks { Direction::Breaks } else { Direction::Repairs };
+        Ok(Some(Self {
+            fail_to_pass,
+            pass_to_pass,
+            regressions_only: row.get("p2p_only").and_then(Value::as_bool).unwrap_or(false),
+            patch: text("patch").map(|patch| (patch.to_owned(), direction)),
+        }))
+    }
+
+    /// The files of the failing tests, each once, in order: what stands in front of `::`.
+    pub(crate) fn hidden_files(&self) -> Vec<&str> {
+        let ids = self.fail_to_pass.iter().flatten();
+        let mut files: Vec<&str> = ids.filter_map(|id| id.split_once("::")).map(|(file, _)| file).collect();
+        files.retain(|file| file.contains('.') && !file.contains(char::is_whitespace));
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+}
+
+/// A list of texts: as JSON, as JSON inside a text, or as a Python list inside a text.
+fn list(key: &str, value: &Value) -> Result<Vec<String>, String> {
+    let wrong = || format!("`{key}` is no list of texts");
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(items) => {
+            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+        }
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(inner @ Value::Array(_)) => list(key, &inner),
+            Ok(_) => Err(wrong()),
+            Err(_) => python_list(text).ok_or_else(wrong),
+        },
+        _ => Err(wrong()),
+    }
+}
+
+/// The texts of a Python list of string literals.
+fn python_list(text: &str) -> Option<Vec<String>> {
+    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+    let mut items = Vec::new();
+    let mut chars = inner.chars();
+    loop {
+        let quote = match chars.next() {
+            None => return Some(items),
+            Some(c) if c.is_whitespace() || c == ',' => continue,
+            Some(quote @ ('\'' | '"')) => quote,
+            Some(_) => return None,
+        };
+        let mut item = String::new();
+        loop {
+            match chars.next()? {
+                c if c == quote => break,
+                '\\' => match chars.next()? {
+                    'n' => item.push('\n'),
+                    't' => item.push('\t'),
+                    c @ ('\\' | '\'' | '"') => item.push(c),
+                    // Other escapes stay as they are: ids are only shown and compared.
+                    c => item.extend(['\\', c]),
+                },
+                c => item.push(c),
+            }
+        }
+        items.push(item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Instance {
+        Instance::read(text.as_bytes()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn rows_of_every_origin_are_read() {
+        let own =
+            read(r#"{"schema": "x", "fail_to_pass": ["t/a.py::x", "t/a.py::y[a b.c]"], "pass_to_pass": []}"#);
+        assert_eq!(own.hidden_files(), ["t/a.py"]);
+        assert_eq!(own.pass_to_pass, Some(vec![]));
+        let smith =
+            read(r#"{"repo": "swesmith/a__b.1", "patch": "x", "FAIL_TO_PASS": "[\"a\"]", "test_patch": ""}"#);
+        assert_eq!(smith.patch, Some(("x".into(), Direction::Breaks)));
+        assert_eq!(smith.fail_to_pass, Some(vec!["a".into()]));
+        assert_eq!(smith.pass_to_pass, None);
+        let bench =
+            read(r#"{"repo": "a/b", "patch": "x", "test_patch": "y", "fail_to_pass": "['it\\'s', \"b\"]"}"#);
+        assert_eq!(bench.patch, Some(("x".into(), Direction::Repairs)));
+        assert_eq!(bench.fail_to_pass, Some(vec!["it's".into(), "b".into()]));
+    }
+
+    #[test]
+    fn other_files_are_told_from_broken_ones() {
+        assert_eq!(Instance::read(b"{\"threshold\": 3}"), Ok(None));
+        assert_eq!(Instance::read(b"[]"), Ok(None));
+        for text in
+            ["", "{", r#"{"FAIL_TO_PASS": 3}"#, r#"{"FAIL_TO_PASS": [1]}"#, r#"{"FAIL_TO_PASS": "a"}"#]
+        {
+            assert!(Instance::read(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

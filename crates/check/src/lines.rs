@@ -1,0 +1,63 @@
+//! Lines of foreign text.
+
+/// A text as lines counted from 1, without their ends; bytes that are not UTF-8 become replacement characters.
+pub(crate) fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
+    (1u32..).zip(text.lines())
+}
+
+/// A text with every run of white space as one blank, and none at the ends.
+pub(crate) fn squeezed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+/// A text with the white space at line ends, the carriage returns and the empty lines removed, for comparing contents
+/// that differ only in form. `None` for bytes that are not text.
+pub(crate) fn plain(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+        out.push_str(line);
+        out.push('\n');
+    }
+    Some(out)
+}
+
+/// The last component of a path.
+pub(crate) fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
+}
+
+/// Whether a file of this name is a program, a patch, or anything else that is written for a machine to follow.
+pub(crate) fn is_program_name(name: &[u8]) -> bool {
+    const ENDINGS: &[&str] = &[
+        "sh", "bash", "py", "js", "mjs", "ts", "tsx", "jsx", "rb", "go", "rs", "java", "kt", "c", "cc",
+        "cpp", "h", "hpp", "cs", "php", "pl", "lua", "r", "jl", "hs", "scala", "swift", "bats", "patch",
+        "diff", "sql", "ipynb", "cob", "cbl", "f90", "ml", "ex", "clj", "pyx",
+    ];
+    let Some(at) = name.iter().rposition(|&b| b == b'.') else { return false };
+    let ending = name[at + 1..].to_ascii_lowercase();
+    ENDINGS.iter().any(|known| known.as_bytes() == ending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_normalised() {
+        assert_eq!(squeezed("  a \t b\n\nc "), "a b c");
+        assert_eq!(plain(b"a  \r\n\r\n b\n").unwrap(), "a\n b\n");
+        assert_eq!(plain(b"a\0b"), None);
+        assert_eq!(plain(b"\xff"), None);
+        assert_eq!(file_name(b"a/b/c"), b"c");
+        assert!(is_program_name(b"a.PY") && !is_program_name(b"py") && !is_program_name(b"a.csv"));
+        assert_eq!(numbered("a\r\nb").last(), Some((2, "b")));
+    }
+}

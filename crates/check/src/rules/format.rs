@@ -1,0 +1,388 @@
+//! Parts of the directory, the syntax of `task.toml`, names of files.
+
+use record::Severity;
+use task::config::{ConfigError, ConfigProblem, ProblemKind};
+use task::{is_extraneous, is_litter, printable};
+
+use crate::facts::Facts;
+use crate::history::nested_repositories;
+use crate::lines::file_name;
+use crate::report::{Place, Report};
+use crate::rule::{Family, Rule};
+use crate::view::{ConfigState, Entry};
+
+pub(super) const RULES: &[&Rule] = &[
+    &PART_MISSING,
+    &SOLUTION_MISSING,
+    &CONFIG_SYNTAX,
+    &CONFIG_UNREADABLE,
+    &CONFIG_INVALID,
+    &CONFIG_KEY_UNKNOWN,
+    &CONFIG_KEY_MISSPELT,
+    &CONFIG_VALUE_DROPPED,
+    &TREE_TOO_LARGE,
+    &FILE_NAME_NOT_UTF8,
+    &EXTRANEOUS_FILE,
+    &NESTED_REPOSITORY,
+];
+
+const PART_MISSING: Rule = Rule {
+    name: "part-missing",
+    family: Family::Format,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "A part without which no trial can run is not there.",
+    explanation: "A task needs `task.toml`, an image or an `environment/`, an instruction and a test script; a task of \
+                  steps needs a directory and an instruction for each. A test script that `.harborignore` leaves out \
+                  is never uploaded and counts as missing. All missing parts are listed at once.",
+    fix: "add the file",
+};
+
+const SOLUTION_MISSING: Rule = Rule {
+    name: "solution-missing",
+    family: Family::Format,
+    severity: Severity::Warning,
+    materialized: Severity::Error,
+    summary: "There is no solution script for the oracle.",
+    explanation: "Without a reference solution nobody can show that the task can be solved, so it can never be proved. \
+                  Harbor itself runs such a task.",
+    fix: "add a script that solves the task",
+};
+
+const CONFIG_SYNTAX: Rule = Rule {
+    name: "config-syntax",
+    family: Family::Format,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "The file `task.toml` is no TOML.",
+    explanation: "No limit and no image can be read from it. Templates with placeholders are the usual cause. A byte \
+                  order mark is no error: the file reads the same with and without one, in every stage.",
+    fix: "correct the syntax at the place named",
+};
+
+const CONFIG_UNREADABLE: Rule = Rule {
+    name: "config-unreadable",
+    family: Family::Format,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "The file `task.toml` is there and cannot be taken.",
+    explanation: "It is larger than any configuration, or a link to something that cannot be read. Nothing can be said \
+                  about limits and images of such a task.",
+    fix: "put a regular file of ordinary size in its place",
+};
+
+const CONFIG_INVALID: Rule = Rule {
+    name: "config-invalid",
+    family: Family::Format,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "A value in `task.toml` is one that Harbor refuses.",
+    explanation: "Harbor validates the file before anything else and runs no trial with a wrong type, an unknown word \
+                  where a few are allowed, or a package name that is not of the form `org/name`.",
+    fix: "correct the value",
+};
+
+const CONFIG_KEY_UNKNOWN: Rule = Rule {
+    name: "config-key-unknown",
+    family: Family::Format,
+    severity: Severity::Warning,
+    materialized: Severity::Error,
+    summary: "A key or table in `task.toml` is unknown and has no effect.",
+    explanation: "Harbor drops unknown keys in silence. Foreign tasks keep notes of their own there, so this is a \
+                  warning for them; free content belongs into `[metadata]`.",
+    fix: "remove the key or move it into `[metadata]`",
+};
+
+const CONFIG_KEY_MISSPELT: Rule = Rule {
+    name: "config-key-misspelt",
+    family: Family::Format,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "A key or table in `task.toml` is unknown and nearly one that is known and absent.",
+    explanation: "Harbor would run with a default where the author set something else: another time limit, no memory \
+                  limit, a verifier that was never configured. The known key must be at most two letters \
+                  away, absent from the same table, and able to hold such a value; otherwise the key is only unknown.",
+    fix: "write the key that was meant",
+};
+
+const CONFIG_VALUE_DROPPED: Rule = Rule {
+    name: "config-value-dropped",
+    family: Family::Format,
+    severity: Severity::Warning,
+    materialized: Severity::Error,
+    summary: "Harbor knows a key of `task.toml` and drops this value of it.",
+    explanation: "The older keys `memory` and `storage` take a text such as `2G`; a number there is dropped without a \
+                  word and no limit holds.",
+    fix: "write the present key with a number of MiB",
+};
+
+const TREE_TOO_LARGE: Rule = Rule {
+    name: "tree-too-large",
+    family: Family::Format,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "The directory holds more, or nests deeper, than any task does.",
+    explanation: "What lies behind the bound was not looked at, so nothing can be said for the task. The bounds are \
+                  200,000 entries and 100 levels.",
+    fix: "pack the content into an archive or leave it out",
+};
+
+const FILE_NAME_NOT_UTF8: Rule = Rule {
+    name: "file-name-not-utf8",
+    family: Family::Format,
+    severity: Severity::Warning,
+    materialized: Severity::Error,
+    summary: "A name in the directory is not UTF-8.",
+    explanation: "Digests of this program are defined on bytes and cover such a name; other tools write paths as text \
+                  and may fail on it or change it. The name is shown with its odd bytes escaped.",
+    fix: "rename the file",
+};
+
+const EXTRANEOUS_FILE: Rule = Rule {
+    name: "extraneous-file",
+    family: Family::Format,
+    severity: Severity::Note,
+    materialized: Severity::Warning,
+    summary: "A file is left over from an editor, a desktop or an interpreter.",
+    explanation: "`.DS_Store`, `Thumbs.db`, editor backups, byte code. Litter of desktops and editors never counts in \
+                  the tree digest, so it neither changes nor protects a verdict; byte code counts, because programs \
+                  read it.",
+    fix: "remove it",
+};
+
+const NESTED_REPOSITORY: Rule = Rule {
+    name: "nested-repository",
+    family: Family::Format,
+    severity: Severity::Warning,
+    materialized: Severity::Error,
+    summary: "There is a `.git` directory inside the task.",
+    explanation: "A repository in the build context shows the agent everything it remembers, and version control drops \
+                  it when the task itself is committed. What it remembers is looked at by `history-leak`.",
+    fix: "remove it; make the repository in the Dockerfile from files without history",
+};
+
+pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
+    let view = facts.view;
+    for part in &view.missing {
+        let rule = if part.required { &PART_MISSING } else { &SOLUTION_MISSING };
+        report.add(rule, Place::file(&part.path), format!("{} is missing: {}", part.path, part.purpose));
+    }
+    match &view.config {
+        // A missing file is among the missing parts.
+        ConfigState::Missing => {}
+        ConfigState::Unreadable(why) => report.add(&CONFIG_UNREADABLE, Place::file("task.toml"), why.clone()),
+        ConfigState::Broken(error) => {
+            let place = match error {
+                ConfigError::Syntax { line, .. } => Place::line("task.toml", *line),
+                ConfigError::NotUtf8 { .. } => Place::file("task.toml"),
+            };
+            report.add(&CONFIG_SYNTAX, place, error.to_string());
+        }
+        ConfigState::Read(reading) => {
+            let written = view
+                .text(b"task.toml")
+                .and_then(|text| toml::from_str::<toml::Table>(text.trim_start_matches('\u{feff}')).ok());
+            for problem in &reading.problems {
+                config_problem(problem, written.as_ref(), report);
+            }
+        }
+    }
+    for why in &view.cut {
+        report.add(&TREE_TOO_LARGE, Place::file(""), why.clone());
+    }
+    names_of_files(facts, report);
+}
+
+fn config_problem(problem: &ConfigProblem, written: Option<&toml::Table>, report: &mut Report<'_>) {
+    let place = Place::line("task.toml", problem.line);
+    let message = format!("`{}` {}", problem.key, problem.message);
+    match (problem.kind, &problem.near) {
+        // A family of its own.
+        (ProblemKind::Limit, _) => {}
+        (ProblemKind::Invalid, _) => report.add(&CONFIG_INVALID, place, message),
+        (ProblemKind::Dropped, _) => report.add(&CONFIG_VALUE_DROPPED, place, message),
+        (ProblemKind::UnknownKey, Some(near))
+            if written.is_some_and(|table| is_misspelt(table, &problem.key, near)) =>
+        {
+            report.add_with_fix(
+                &CONFIG_KEY_MISSPELT,
+                place,
+                message,
+                format!("write `{near}` if that is meant"),
+            );
+        }
+        (ProblemKind::UnknownKey, _) => report.add(&CONFIG_KEY_UNKNOWN, place, message),
+    }
+}
+
+/// Whether the key at `path` is the known key `near` with a slip of the pen: at most two letters apart, with a value of
+/// the right kind, and `near` absent from the same table.
+fn is_misspelt(table: &toml::Table, path: &str, near: &str) -> bool {
+    let (above, key) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut at = table;
+    for part in above.split('.').filter(|part| !part.is_empty()) {
+        let (name, index) = match part.split_once('[') {
+            Some((name, index)) => (name, index.trim_end_matches(']').parse::<usize>().ok()),
+            None => (part, None),
+        };
+        let next = match (at.get(name), index) {
+            (Some(toml::Value::Array(items)), Some(index)) => items.get(index),
+            (next, _) => next,
+        };
+        match next {
+            Some(toml::Value::Table(next)) => at = next,
+            // A key with a dot of its own: nothing is known of its neighbours.
+            _ => return false,
+        }
+    }
+    let fits = at.get(key).is_some_and(|value| fits(near, value));
+    fits && !at.contains_key(near) && strsim::osa_distance(key, near) <= 2
+}
+
+/// Whether a value is of a kind that the known key `near` could have.
+fn fits(near: &str, value: &toml::Value) -> bool {
+    const TABLES: &[&str] =
+        &["task", "agent", "verifier", "environment", "solution", "metadata", "healthcheck", "tpu"];
+    const LISTS: &[&str] = &[
+        "steps",
+        "artifacts",
+        "authors",
+        "keywords",
+        "mcp_servers",
+        "collect",
+        "gpu_types",
+        "allowed_hosts",
+    ];
+    match near {
+        _ if TABLES.contains(&near) => value.is_table(),
+        _ if LISTS.contains(&near) => value.is_array(),
+        "env" | "min_reward" => true,
+        _ => !value.is_table() && !value.is_array(),
+    }
+}
+
+fn names_of_files(facts: &Facts<'_>, report: &mut Report<'_>) {
+    let inside_git = |path: &[u8]| path.split(|&b| b == b'/').any(|part| part == b".git");
+    for (path, entry) in &facts.view.entries {
+        let name = file_name(path);
+        if std::str::from_utf8(name).is_err() {
+            let shown = printable(name);
+            report.add(&FILE_NAME_NOT_UTF8, Place::file(path), format!("the name `{shown}` is not UTF-8"));
+        }
+        if inside_git(path) || !is_extraneous(name) {
+            continue;
+        }
+        let what = match entry {
+            Entry::Directory => "a folder of byte code",
+            _ if is_litter(name) => "litter of a desktop or an editor",
+            // The folder has been reported already.
+            _ if path.split(|&b| b == b'/').any(|part| part == b"__pycache__") => continue,
+            _ => "byte code",
+        };
+        report.add(&EXTRANEOUS_FILE, Place::file(path), format!("it is {what}"));
+    }
+    for path in nested_repositories(facts) {
+        report.add(&NESTED_REPOSITORY, Place::file(path), "it is a git repository inside the task");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::super::testing::{
+        changed_task, findings, found_with, own_findings, places, task_with, view_of,
+    };
+
+    #[test]
+    fn missing_parts_are_listed_at_once() {
+        let view = task_with(&[("instruction.md", "-"), ("tests/test.sh", "-"), ("solution/solve.sh", "-")]);
+        let expected = [
+            "part-missing instruction.md",
+            "solution-missing solution/solve.sh",
+            "part-missing tests/test.sh",
+        ];
+        assert_eq!(places(&findings(&view)), expected);
+        assert_eq!(places(&findings(&view_of("x", &[])))[4..], ["part-missing tests/test.sh".to_owned()]);
+    }
+
+    #[test]
+    fn the_line_of_a_syntax_error_is_named() {
+        assert_eq!(
+            found_with(&[("task.toml", "[agent]\ntimeout_sec = {{ n }}\n")]),
+            ["config-syntax task.toml:2"]
+        );
+        let marked = "\u{feff}[task]\nname = \"demo/add\"\n";
+        assert_eq!(found_with(&[("task.toml", marked)]), [""; 0]);
+    }
+
+    #[test]
+    fn misspelt_keys_are_told_from_unknown_ones() {
+        let text = "colour = 1\ntags = []\n[verifer]\ntimeout_sec = 1\n[environment]\ncpu = 1\nmemory_mbs = 1\nmemory_mb = 1\n\
+                    [[steps]]\nname = \"a\"\n[steps.agent]\ntimeout_secs = 3\n";
+        let step = [
+            ("steps/a/instruction.md", "x"),
+            ("steps/a/solution/solve.sh", "#!/bin/sh\n"),
+            ("task.toml", text),
+        ];
+        assert_eq!(
+            found_with(&step),
+            [
+                "config-key-unknown task.toml:1",
+                "config-key-unknown task.toml:2",
+                "config-key-misspelt task.toml:3",
+                "config-key-misspelt task.toml:6",
+                "config-key-unknown task.toml:7",
+                "config-key-misspelt task.toml:12",
+            ]
+        );
+        let fix = findings(&task_with(&step)).remove(2).fix;
+        assert_eq!(fix, "write `verifier` if that is meant");
+    }
+
+    #[test]
+    fn values_are_refused_or_dropped() {
+        let text = "[environment]\nmemory = 3\nos = \"plan9\"\n";
+        assert_eq!(
+            found_with(&[("task.toml", text)]),
+            ["config-value-dropped task.toml:2", "config-invalid task.toml:3"]
+        );
+        let view =
+            changed_task(|root| std::fs::write(root.join("task.toml"), "#\n".repeat(3 << 20)).unwrap());
+        assert_eq!(places(&findings(&view)), ["config-unreadable task.toml"]);
+    }
+
+    #[test]
+    fn litter_repositories_and_odd_names_are_named() {
+        let files = [
+            (".DS_Store", "x"),
+            ("environment/sum.sh~", "x"),
+            ("environment/.git/HEAD", "ref: refs/heads/main\n"),
+            ("tests/__pycache__/x.cpython-311.pyc", "x"),
+        ];
+        assert_eq!(
+            found_with(&files),
+            [
+                "extraneous-file .DS_Store",
+                "nested-repository environment/.git",
+                "extraneous-file environment/sum.sh~",
+                "extraneous-file tests/__pycache__",
+            ]
+        );
+        let view = changed_task(|root| {
+            std::fs::write(root.join("environment").join(OsStr::from_bytes(b"foo\xff")), "x").unwrap();
+        });
+        assert_eq!(places(&findings(&view)), ["file-name-not-utf8 environment/foo\\xff"]);
+        assert!(!crate::accepted(&own_findings(&view)));
+    }
+
+    #[test]
+    fn too_deep_a_tree_is_an_error() {
+        let view = changed_task(|root| {
+            let deep = root.join("environment").join("d/".repeat(120));
+            std::fs::create_dir_all(deep).unwrap();
+        });
+        assert!(places(&findings(&view)).contains(&"tree-too-large ".to_owned()));
+    }
+}

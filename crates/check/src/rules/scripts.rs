@@ -1,0 +1,252 @@
+//! Shell scripts: line ends, interpreters, and rewards that are never written.
+
+use record::Severity;
+
+use crate::facts::Facts;
+use crate::lines::file_name;
+use crate::report::{Place, Report, quoted};
+use crate::rule::{Family, Rule};
+use crate::shell::{Command, Joint, Script, read_script};
+use crate::view::FileEntry;
+
+pub(super) const RULES: &[&Rule] =
+    &[&SCRIPT_CRLF, &CONTEXT_SCRIPT_CRLF, &SHEBANG_MISSING, &REWARD_NOT_WRITTEN, &REWARD_LOST];
+
+const SCRIPT_CRLF: Rule = Rule {
+    name: "script-crlf",
+    family: Family::Scripts,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "A script that a trial runs has CRLF line ends.",
+    explanation: "The system looks for an interpreter whose name ends in a carriage return and finds none, and the \
+                  failure of the oracle is booked as a bad task. Looked at are shell scripts in `tests/`, `solution/` \
+                  and the same folders of steps. Data files may have any line ends. A script is wrong when its first \
+                  line or most of its lines end in CRLF; single ones may be content of a here-document.",
+    fix: "convert the file to LF line ends, and keep it so with `*.sh text eol=lf` in `.gitattributes`",
+};
+
+const CONTEXT_SCRIPT_CRLF: Rule = Rule {
+    name: "context-script-crlf",
+    family: Family::Scripts,
+    severity: Severity::Warning,
+    materialized: Severity::Warning,
+    summary: "A shell script in the build context has CRLF line ends.",
+    explanation: "It will not start in a Linux image. It may still be content of the project as it is meant to be, so \
+                  the task is not refused.",
+    fix: "convert the file to LF line ends unless the project wants it so",
+};
+
+const SHEBANG_MISSING: Rule = Rule {
+    name: "shebang-missing",
+    family: Family::Scripts,
+    severity: Severity::Note,
+    materialized: Severity::Warning,
+    summary: "A script that a trial starts by its name does not say which interpreter it is for.",
+    explanation: "`tests/test.sh` and `solution/solve.sh` are made executable and started directly; without a first \
+                  line such as `#!/bin/bash` it depends on the caller which shell runs them, if any.",
+    fix: "begin the file with `#!/bin/bash` or `#!/bin/sh`",
+};
+
+const REWARD_NOT_WRITTEN: Rule = Rule {
+    name: "reward-not-written",
+    family: Family::Scripts,
+    severity: Severity::Warning,
+    materialized: Severity::Error,
+    summary: "Nothing in `tests/` mentions a reward.",
+    explanation: "The verifier has to leave `reward.txt` or `reward.json` in `/logs/verifier`; a run that leaves none \
+                  is an error and never a reward of 0. The word `reward` or that path is looked for in every text \
+                  below `tests/`; a verifier with an environment of its own, or a file that could not be read, may \
+                  write it elsewhere.",
+    fix: "write the reward at the end of the test script, on every path",
+};
+
+const REWARD_LOST: Rule = Rule {
+    name: "reward-lost-on-failure",
+    family: Family::Scripts,
+    severity: Severity::Warning,
+    materialized: Severity::Error,
+    summary: "The test script asks for an exit status that `set -e` never lets it see.",
+    explanation: "Under `set -e` the script ends at the failing command, before the line that looks at `$?` and writes \
+                  the reward: every failed trial has no reward instead of 0. Found where a plain command is followed \
+                  by one that reads `$?` at the top level of the script, no `set +e` in between and no `trap`.",
+    fix: "put the command into `if`, or write `command || status=$?`",
+};
+
+pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
+    let view = facts.view;
+    for root in view.roots() {
+        for folder in [&b"tests"[..], b"solution"] {
+            for (path, file) in view.files_below(&[root.as_slice(), folder].concat()) {
+                line_ends(path, file, &SCRIPT_CRLF, report);
+            }
+        }
+        let test = [root.as_slice(), b"tests/test.sh"].concat();
+        for path in [test.clone(), [root.as_slice(), b"solution/solve.sh"].concat()] {
+            if view.text(&path).is_some_and(|text| !text.trim_start_matches('\u{feff}').starts_with("#!")) {
+                report.add(&SHEBANG_MISSING, Place::line(&path, 1), "the first line names no interpreter");
+            }
+        }
+        if let Some(text) = view.text(&test) {
+            reward(facts, &root, &test, &read_script(&text), report);
+        }
+    }
+    for (path, file) in view.files_below(b"environment") {
+        line_ends(path, file, &CONTEXT_SCRIPT_CRLF, report);
+    }
+}
+
+fn line_ends(path: &[u8], file: &FileEntry, rule: &'static Rule, report: &mut Report<'_>) {
+    let Some(content) = &file.content else { return };
+    let shell = [&b"sh"[..], b"bash"];
+    let named = file_name(path).rsplit(|&b| b == b'.').next().is_some_and(|end| shell.contains(&end));
+    let first = content.split(|&b| b == b'\n').next().unwrap_or_default();
+    let shell_by_first_line = first.starts_with(b"#!") && first.windows(2).any(|part| part == b"sh");
+    if !(named || shell_by_first_line) {
+        return;
+    }
+    let lines = content.split_inclusive(|&b| b == b'\n').filter(|line| line.ends_with(b"\n")).count();
+    let crlf = content.windows(2).filter(|pair| *pair == b"\r\n").count();
+    if first.ends_with(b"\r") || crlf * 2 > lines {
+        let at = content.split(|&b| b == b'\n').position(|line| line.ends_with(b"\r")).unwrap_or(0);
+        report.add(
+            rule,
+            Place::line(path, at as u32 + 1),
+            format!("{crlf} of its {lines} lines end in CRLF"),
+        );
+    }
+}
+
+fn reward(facts: &Facts<'_>, root: &[u8], test: &[u8], script: &Script, report: &mut Report<'_>) {
+    let mentions = |file: &FileEntry| {
+        file.content.as_deref().is_none_or(|content| {
+            let text = String::from_utf8_lossy(content);
+            text.contains("reward") || text.contains("/logs/verifier")
+        })
+    };
+    let own = [root, b"tests"].concat();
+    let mut files =
+        facts.view.files_below(&own).chain(facts.view.files_below(b"tests")).map(|(_, file)| file);
+    let separate = facts.view.task_config().is_some_and(|config| config.verifier.environment.is_some());
+    if !separate && !files.any(mentions) {
+        report.add(&REWARD_NOT_WRITTEN, Place::file(test), "no file beside it mentions a reward either");
+    }
+    if let Some((line, command)) = lost_status(script) {
+        let message =
+            format!("{} ends the script when it fails, before its status is looked at", quoted(command));
+        report.add(&REWARD_LOST, Place::line(test, line), message);
+    }
+}
+
+/// The command whose failure ends the script before the next one reads its status.
+fn lost_status(script: &Script) -> Option<(u32, String)> {
+    let mut strict = false;
+    let mut before: Option<&Command> = None;
+    for command in &script.commands {
+        let words = &command.words;
+        if command.begins_with("set") {
+            let option = |word: &str, sign: char| {
+                let letters = word.strip_prefix(sign).unwrap_or_default();
+                letters.chars().all(|c| c.is_ascii_alphabetic()) && letters.contains('e')
+            };
+            for (at, word) in words.iter().enumerate() {
+                let named = word.text == "errexit" && at > 0;
+                strict = if option(&word.text, '-') || (named && words[at - 1].text.starts_with('-')) {
+                    true
+                } else if option(&word.text, '+') || (named && words[at - 1].text.starts_with('+')) {
+                    false
+                } else {
+                    strict
+                };
+            }
+        }
+        if command.begins_with("trap") {
+            return None;
+        }
+        let asks = words.iter().any(|word| word.text.contains("$?")) && command.depth == 0;
+        if let (true, true, Some(before)) = (strict, asks, before)
+            && command.joint == Joint::Then
+            && ends_the_script(before)
+        {
+            let text: Vec<_> = before.words.iter().map(|word| word.text.as_str()).collect();
+            return Some((before.line, text.join(" ")));
+        }
+        before = Some(command);
+    }
+    None
+}
+
+/// Whether `set -e` ends the script when this command fails: it stands by itself at the top level. The end of a pipe
+/// is let off, because it decides only together with `pipefail`.
+fn ends_the_script(command: &Command) -> bool {
+    const OPENING: &[&str] = &["if", "elif", "then", "else", "while", "until", "do", "!", "set"];
+    const CLOSING: &[&str] = &["fi", "done", "esac", "}"];
+    let guarded = OPENING.iter().chain(CLOSING).any(|word| command.begins_with(word));
+    command.depth == 0 && command.joint == Joint::Then && !guarded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::found_with;
+
+    #[test]
+    fn scripts_with_crlf_are_errors_and_data_is_not() {
+        let crlf = "#!/bin/sh\r\necho 1 > /logs/verifier/reward.txt\r\n";
+        let files = [
+            ("tests/test.sh", crlf),
+            ("solution/solve.sh", "#!/bin/bash\r\ntrue\r\n"),
+            ("environment/run.sh", "#!/bin/sh\r\n"),
+            ("environment/data.csv", "a,b\r\n1,2\r\n"),
+            ("environment/tool.py", "#!/usr/bin/env python3\r\n"),
+        ];
+        assert_eq!(
+            found_with(&files),
+            [
+                "context-script-crlf environment/run.sh:1",
+                "script-crlf solution/solve.sh:1",
+                "script-crlf tests/test.sh:1"
+            ]
+        );
+        let mixed = "#!/bin/sh\ncat > x <<E\nGET /\r\nE\necho\n";
+        assert_eq!(found_with(&[("solution/solve.sh", mixed)]), [""; 0]);
+    }
+
+    #[test]
+    fn scripts_without_an_interpreter_are_noted() {
+        assert_eq!(found_with(&[("solution/solve.sh", "true\n")]), ["shebang-missing solution/solve.sh:1"]);
+    }
+
+    #[test]
+    fn a_verifier_without_a_reward_is_named() {
+        assert_eq!(
+            found_with(&[("tests/test.sh", "#!/bin/sh\npytest\n")]),
+            ["reward-not-written tests/test.sh"]
+        );
+        let python = [
+            ("tests/test.sh", "#!/bin/sh\npython3 /tests/t.py\n"),
+            ("tests/t.py", "p = '/logs/verifier/x'\n"),
+        ];
+        assert_eq!(found_with(&python), [""; 0]);
+    }
+
+    #[test]
+    fn a_status_that_is_never_seen_is_named() {
+        let script = |body: &str| {
+            format!("#!/bin/bash\nset -euo pipefail\n{body}\necho $r > /logs/verifier/reward.txt\n")
+        };
+        let lost = |body: &str| found_with(&[("tests/test.sh", &script(body))]);
+        assert_eq!(
+            lost("pytest /tests\nif [ $? -eq 0 ]; then r=1; fi"),
+            ["reward-lost-on-failure tests/test.sh:3"]
+        );
+        assert_eq!(lost("pytest /tests\nr=$?"), ["reward-lost-on-failure tests/test.sh:3"]);
+        for kept in [
+            "pytest /tests || r=$?",
+            "set +e\npytest /tests\nr=$?\nset -e",
+            "if pytest /tests; then r=1; fi\necho $?",
+            "trap 'echo 0 > /logs/verifier/reward.txt' EXIT\npytest\nr=$?",
+            "pytest && r=1\necho $?",
+        ] {
+            assert_eq!(lost(kept), [""; 0], "{kept}");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! A task directory as the rules see it: read once, under bounds, links looked at and not followed.
+
+mod archive;
+mod model;
+mod read;
+
+pub use model::{Archive, ConfigState, Entry, FileEntry, Member, MemberKind, TaskView};
