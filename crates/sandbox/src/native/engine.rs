@@ -33,7 +33,7 @@ pub struct NativeConfig {
     pub require_limits: bool,
 }
 
-/// The embedded engine.
+/// The embedded engine. Clones share what was found out when it was set up.
 #[derive(Debug, Clone)]
 pub struct Native {
     shared: Arc<Shared>,

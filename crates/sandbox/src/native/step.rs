@@ -12,6 +12,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use crate::native::engine::Native;
+use crate::native::running::Running;
 use crate::native::wire::Overlay;
 use crate::{Capture, ExecSpec, ExitStatus, Limits, Network, Sandbox, SandboxError, SandboxSpec};
 
@@ -86,23 +87,34 @@ impl StepRunner {
             scratch: scratch.path().to_owned(),
         };
         let mut sandbox = self.engine.launch(&spec).await.map_err(engine)?;
-        let outcome = sandbox
-            .exec(&ExecSpec {
-                argv: command.argv.clone(),
-                env: command.env.clone(),
-                workdir: Some(command.workdir.clone()),
-                user: command.user.clone(),
-                stdin: command.stdin.clone(),
-                timeout: self.timeout,
-                capture: Capture { limit: TAIL, merge: true },
-            })
-            .await
-            .map_err(engine)?;
+        let result = self.run_command(&mut sandbox, command, into).await;
+        let removed = Box::new(sandbox).destroy().await.map_err(engine);
+        result.and(removed)
+    }
+
+    async fn run_command(
+        &self,
+        sandbox: &mut Running,
+        command: &RunCommand,
+        into: &Path,
+    ) -> Result<(), RunFailure> {
+        let engine = |error: SandboxError| RunFailure::Engine(error.to_string());
+        let command = ExecSpec {
+            argv: command.argv.clone(),
+            env: command.env.clone(),
+            workdir: Some(command.workdir.clone()),
+            user: command.user.clone(),
+            stdin: command.stdin.clone(),
+            timeout: self.timeout,
+            capture: Capture { limit: TAIL, merge: true },
+        };
+        let outcome = sandbox.exec(&command).await.map_err(engine)?;
         let code = match outcome.status {
             ExitStatus::Code(0) => {
+                // The kernel writes to the directories until the last mount is gone.
                 sandbox.stop().await.map_err(engine)?;
-                sandbox.overlays().iter().try_for_each(|overlay| collect(overlay, into)).map_err(file)?;
-                return Box::new(sandbox).destroy().await.map_err(engine);
+                let collected = sandbox.overlays().iter().try_for_each(|overlay| collect(overlay, into));
+                return collected.map_err(|error| RunFailure::Engine(error.to_string()));
             }
             ExitStatus::Code(code) => code,
             ExitStatus::Signal(signal) => 128 + signal,

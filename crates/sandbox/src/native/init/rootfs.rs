@@ -124,7 +124,7 @@ impl Stage {
         Ok(base)
     }
 
-    /// Binds the files the engine provides over those of the image, read-only for nobody: root may change them.
+    /// Binds the files the engine provides over those of the image. Root inside may write to them.
     fn files(&self, root: BorrowedFd<'_>, setup: &Setup) -> io::Result<()> {
         for (number, (path, text)) in setup.files.iter().enumerate() {
             let source = self.0.join("files").join(number.to_string());

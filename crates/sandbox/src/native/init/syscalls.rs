@@ -148,7 +148,8 @@ fn refused_by_argument() -> io::Result<BTreeMap<i64, Vec<SeccompRule>>> {
         let flag = u64::from(flag.cast_unsigned());
         clone.push(rule(&[(0, SeccompCmpOp::MaskedEq(flag), flag)])?);
     }
-    let requests = [libc::TIOCSTI, libc::TIOCLINUX];
+    // The constants are of a different type in each C library; the kernel looks at 32 bits.
+    let requests = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32].map(u64::from);
     let mut ioctl = Vec::new();
     for request in requests {
         ioctl.push(rule(&[(1, SeccompCmpOp::Eq, request)])?);
