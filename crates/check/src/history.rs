@@ -1,7 +1,7 @@
 //! What a packed git repository still knows beside the commit that is checked out.
 //!
-//! Looks at names, references, reflogs and loose objects. Packed objects are not opened here: that they are there is
-//! said, so that nobody takes silence for proof.
+//! Looks at names, references, reflogs and all commits, loose and packed. Where a pack could not be read whole, that is
+//! said, so that nobody takes silence for proof. Trees and blobs that no commit holds are not looked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -11,6 +11,7 @@ use task::printable;
 
 use crate::facts::Facts;
 use crate::lines::file_name;
+use crate::pack::{self, read_pack};
 use crate::view::{Entry, MemberKind};
 
 /// Commits are read up to this size; the parents stand at their beginning.
@@ -30,8 +31,8 @@ pub(crate) struct Traces {
     pub(crate) leads: Vec<String>,
     /// Commits in front of the one checked out that can be read.
     pub(crate) ancestors: usize,
-    /// Packs, which were not opened.
-    pub(crate) packs: usize,
+    /// Packs that were not kept or could not be read, or that store objects as differences.
+    pub(crate) unread: usize,
 }
 
 /// The repositories of the build context: the file that holds each (an archive, or the `.git` directory itself), the
@@ -140,19 +141,22 @@ impl GitStore<'_> {
         if self.files.contains_key(&b"objects/info/alternates"[..]) {
             leads.push("`objects/info/alternates` borrows objects from another repository".to_owned());
         }
-        let packs = self
-            .files
-            .keys()
-            .filter(|path| path.starts_with(b"objects/pack/") && path.ends_with(b".pack"))
-            .count();
-        let commits = self.loose_commits();
-        let (ancestors, others) = sorted_out(&commits, head.as_deref(), packs > 0);
+        let mut commits = self.loose_commits();
+        let mut unread = 0;
+        for (path, content) in &self.files {
+            if path.starts_with(b"objects/pack/") && path.ends_with(b".pack") {
+                let pack = content.and_then(read_pack);
+                unread += usize::from(pack.as_ref().is_none_or(|pack| pack.deltas > 0));
+                commits.extend(pack.into_iter().flat_map(|pack| pack.commits));
+            }
+        }
+        let (ancestors, others) = sorted_out(&commits, head.as_deref(), unread > 0);
         leads.extend(
             others.iter().map(|id| {
                 format!("commit {} is stored and is no ancestor of the one checked out", short(id))
             }),
         );
-        Traces { leads, ancestors, packs }
+        Traces { leads, ancestors, unread }
     }
 
     /// The loose commits with their parents.
@@ -161,31 +165,29 @@ impl GitStore<'_> {
             let (folder, rest) = path.strip_prefix(b"objects/")?.split_at_checked(2)?;
             let id =
                 String::from_utf8([folder, rest.strip_prefix(b"/")?].concat()).ok().filter(|id| is_id(id))?;
-            Some((id, parents((*content)?)?))
+            Some((id, loose_parents((*content)?)?))
         });
         loose.collect()
     }
 }
 
 /// The parents of a loose object that is a commit.
-fn parents(object: &[u8]) -> Option<Vec<String>> {
+fn loose_parents(object: &[u8]) -> Option<Vec<String>> {
     let mut inflater = ZlibDecoder::new(object);
     let mut start = [0; 7];
     inflater.read_exact(&mut start).ok().filter(|()| start == *b"commit ")?;
     let mut rest = Vec::new();
     inflater.take(MAX_COMMIT).read_to_end(&mut rest).ok()?;
-    let text = String::from_utf8_lossy(&rest);
-    let (_, commit) = text.split_once('\0')?;
-    let headers = commit.lines().take_while(|line| !line.is_empty());
-    Some(headers.filter_map(|line| line.strip_prefix("parent ")).map(str::to_owned).collect())
+    let end = rest.iter().position(|&b| b == 0)?;
+    Some(pack::parents(&rest[end + 1..]))
 }
 
-/// How many of `commits` are ancestors of `head`, and which are neither. Where some commits are packed, only those
+/// How many of `commits` are ancestors of `head`, and which are neither. Where some commits are not known, only those
 /// are named that certainly come after `head`.
 fn sorted_out<'a>(
     commits: &'a BTreeMap<String, Vec<String>>,
     head: Option<&str>,
-    packed: bool,
+    partial: bool,
 ) -> (usize, Vec<&'a String>) {
     let reach = |start: &str| {
         let mut reached = BTreeSet::new();
@@ -199,7 +201,7 @@ fn sorted_out<'a>(
     let known = head.map(reach).unwrap_or_default();
     let ancestors = commits.keys().filter(|id| known.contains(*id) && Some(id.as_str()) != head).count();
     let strangers = commits.keys().filter(|id| !known.contains(*id));
-    let later = |id: &&String| !packed || head.is_some_and(|head| reach(id).contains(head));
+    let later = |id: &&String| !partial || head.is_some_and(|head| reach(id).contains(head));
     (ancestors, strangers.filter(later).collect())
 }
 
@@ -216,6 +218,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::pack::tests::pack_of;
 
     const HEAD: &str = "1111111111111111111111111111111111111111";
     const LATER: &str = "2222222222222222222222222222222222222222";
@@ -276,7 +279,20 @@ mod tests {
     }
 
     #[test]
-    fn with_packs_only_later_commits_are_certain() {
+    fn packed_commits_count_like_loose_ones() {
+        let first: &[u8] = b"tree x\n\nfirst\n";
+        let id = read_pack(&pack_of(&[(1, first)])).unwrap().commits.remove(0).0;
+        let later = format!("tree x\nparent {id}\n\nlater\n");
+        let one = pack_of(&[(1, first), (3, b"blob")]);
+        let two = pack_of(&[(1, first), (1, later.as_bytes())]);
+        let found = |pack: &[u8]| traces(&[("HEAD", id.as_bytes()), ("objects/pack/pack-1.pack", pack)]);
+        assert_eq!(found(&one), Traces::default());
+        let two = found(&two);
+        assert_eq!((two.leads.len(), two.ancestors, two.unread), (1, 0, 0));
+    }
+
+    #[test]
+    fn with_unread_packs_only_later_commits_are_certain() {
         let (later, lone) = (commit(Some(HEAD)), commit(None));
         let paths = [LATER, BEFORE].map(|id| format!("objects/{}/{}", &id[..2], &id[2..]));
         let found = traces(&[
@@ -285,7 +301,7 @@ mod tests {
             (&paths[0], &later),
             (&paths[1], &lone),
         ]);
-        assert_eq!((found.packs, found.leads.len()), (1, 1));
+        assert_eq!((found.unread, found.leads.len()), (1, 1));
         assert!(found.leads[0].contains(&LATER[..12]));
     }
 

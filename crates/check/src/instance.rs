@@ -1,5 +1,6 @@
 //! What a task says about the tests that decide: `tests/config.json`, in this program's form or as an instance row.
 
+use grade::Surface;
 use serde_json::Value;
 
 /// Where it stands.
@@ -14,6 +15,10 @@ pub(crate) struct Instance {
     pub(crate) pass_to_pass: Option<Vec<String>>,
     /// Whether an empty list of failing tests is meant.
     pub(crate) regressions_only: bool,
+    /// Which files of the workspace are tests or steer them.
+    pub(crate) surface: Surface,
+    /// Where the workspace is in the container, where that is said.
+    pub(crate) workdir: Option<String>,
     /// The patch of the row, and whether it brings the bug in (as in SWE-smith) or repairs it (as in SWE-bench).
     pub(crate) patch: Option<(String, Direction)>,
 }
@@ -51,19 +56,36 @@ impl Instance {
         Ok(Some(Self {
             fail_to_pass,
             pass_to_pass,
+            surface: row
+                .get("surface")
+                .and_then(|surface| serde_json::from_value(surface.clone()).ok())
+                .unwrap_or_else(Surface::pytest),
+            workdir: text("workdir").map(str::to_owned),
             regressions_only: row.get("p2p_only").and_then(Value::as_bool).unwrap_or(false),
             patch: text("patch").map(|patch| (patch.to_owned(), direction)),
         }))
     }
 
-    /// The files of the failing tests, each once, in order: what stands in front of `::`.
+    /// The files that only the verifier may hold: those of the failing tests that belong to the test surface.
     pub(crate) fn hidden_files(&self) -> Vec<&str> {
+        self.deciding_files().into_iter().filter(|file| self.surface.contains(file)).collect()
+    }
+
+    /// The files of the failing tests, each once, in order: what stands in front of `::`, from the workspace.
+    pub(crate) fn deciding_files(&self) -> Vec<&str> {
         let ids = self.fail_to_pass.iter().flatten();
-        let mut files: Vec<&str> = ids.filter_map(|id| id.split_once("::")).map(|(file, _)| file).collect();
-        files.retain(|file| file.contains('.') && !file.contains(char::is_whitespace));
+        let mut files: Vec<&str> = ids.filter_map(|id| self.file_of(id)).collect();
         files.sort_unstable();
         files.dedup();
         files
+    }
+
+    /// The file that a test id names in front of its first `::`, as a path from the workspace.
+    pub(crate) fn file_of<'a>(&self, id: &'a str) -> Option<&'a str> {
+        let (file, _) = id.split_once("::")?;
+        let inside = self.workdir.as_deref().and_then(|workdir| file.strip_prefix(workdir));
+        let file = inside.map_or(file, |rest| rest.trim_start_matches('/'));
+        (file.contains('.') && !file.contains(char::is_whitespace)).then_some(file)
     }
 }
 
@@ -124,9 +146,11 @@ mod tests {
 
     #[test]
     fn rows_of_every_origin_are_read() {
-        let own =
-            read(r#"{"schema": "x", "fail_to_pass": ["t/a.py::x", "t/a.py::y[a b.c]"], "pass_to_pass": []}"#);
-        assert_eq!(own.hidden_files(), ["t/a.py"]);
+        let own = read(
+            r#"{"schema": "x", "fail_to_pass": ["t/test_a.py::x", "/w/t/test_a.py::y[a b.c]", "src/b.py::b"], "workdir": "/w", "pass_to_pass": []}"#,
+        );
+        assert_eq!(own.deciding_files(), ["src/b.py", "t/test_a.py"]);
+        assert_eq!(own.hidden_files(), ["t/test_a.py"]);
         assert_eq!(own.pass_to_pass, Some(vec![]));
         let smith =
             read(r#"{"repo": "swesmith/a__b.1", "patch": "x", "FAIL_TO_PASS": "[\"a\"]", "test_patch": ""}"#);

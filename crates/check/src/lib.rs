@@ -15,6 +15,7 @@ mod history;
 mod instance;
 mod lines;
 mod options;
+mod pack;
 mod report;
 mod rule;
 mod rules;

@@ -7,6 +7,9 @@ use std::str::FromStr;
 /// The reserved reference of the machine's own system.
 pub const HOST_REFERENCE: &str = "seatrial.local/host";
 
+/// Images below this name exist on this machine only.
+const LOCAL_PREFIX: &str = "seatrial.local/";
+
 const DEFAULT_HOST: &str = "docker.io";
 const MAX_NAME: usize = 255;
 const MAX_TAG: usize = 128;
@@ -21,6 +24,9 @@ pub enum ImageRef {
     Scratch,
     /// `seatrial.local/host`: the machine's own system.
     Host,
+    /// `seatrial.local/NAME`: an image that a project builds for itself, by its name. No tag and no digest: its content is
+    /// whatever its Dockerfile gives.
+    Local(String),
     /// An image in a registry.
     Remote(RemoteRef),
 }
@@ -49,7 +55,7 @@ impl ImageRef {
     pub fn pinned(&self) -> bool {
         match self {
             Self::Scratch => true,
-            Self::Host => false,
+            Self::Host | Self::Local(_) => false,
             Self::Remote(remote) => remote.digest.is_some(),
         }
     }
@@ -131,6 +137,7 @@ impl fmt::Display for ImageRef {
         match self {
             Self::Scratch => f.write_str("scratch"),
             Self::Host => f.write_str(HOST_REFERENCE),
+            Self::Local(name) => write!(f, "{LOCAL_PREFIX}{name}"),
             Self::Remote(remote) => write!(f, "{remote}"),
         }
     }
@@ -153,6 +160,10 @@ impl FromStr for ImageRef {
         }
         if text == HOST_REFERENCE {
             return Ok(Self::Host);
+        }
+        if let Some(name) = text.strip_prefix(LOCAL_PREFIX) {
+            check_local(name).map_err(|rule| error(text, rule))?;
+            return Ok(Self::Local(name.to_owned()));
         }
         parse_remote(text).map(Self::Remote).map_err(|rule| error(text, rule))
     }
@@ -202,9 +213,6 @@ fn parse_remote(text: &str) -> Result<RemoteRef, String> {
     }
     if host.len() + 1 + path.len() > MAX_NAME {
         return Err(format!("host and repository together are longer than {MAX_NAME} characters"));
-    }
-    if host == "seatrial.local" {
-        return Err(format!("the host `seatrial.local` is reserved; only `{HOST_REFERENCE}` exists there"));
     }
     let tag = if tag.is_none() && digest.is_none() { Some("latest".to_owned()) } else { tag };
     Ok(RemoteRef { host: host.to_owned(), path, tag, digest })
@@ -267,6 +275,19 @@ fn check_host(host: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// One repository component, and nothing behind it.
+fn check_local(name: &str) -> Result<(), String> {
+    if name.contains(['/', ':', '@']) {
+        return Err(format!(
+            "the host `seatrial.local` is reserved; its images are `{LOCAL_PREFIX}NAME`, no more"
+        ));
+    }
+    if name.len() > MAX_TAG {
+        return Err(format!("the name of a local image is longer than {MAX_TAG} characters"));
+    }
+    check_component(name)
 }
 
 /// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
@@ -359,9 +380,17 @@ mod tests {
     fn reserved_names_stand_apart() {
         assert_eq!("scratch".parse::<ImageRef>().unwrap(), ImageRef::Scratch);
         assert_eq!("seatrial.local/host".parse::<ImageRef>().unwrap(), ImageRef::Host);
-        assert!(rule("seatrial.local/other").contains("reserved"));
+        let other: ImageRef = "seatrial.local/other".parse().unwrap();
+        assert_eq!(other, ImageRef::Local("other".to_owned()));
+        assert_eq!(other.to_string(), "seatrial.local/other");
+        for text in ["seatrial.local/host:1", "seatrial.local/a/b", "seatrial.local/a@sha256:x"] {
+            assert!(rule(text).contains("reserved"), "{text}");
+        }
+        assert!(rule("seatrial.local/").contains("empty"));
+        assert!(rule("seatrial.local/Other").contains("capitals"));
+        assert!(rule(&format!("seatrial.local/{}", "a".repeat(129))).contains("128"));
         assert!(ImageRef::Scratch.pinned());
-        assert!(!ImageRef::Host.pinned());
+        assert!(!ImageRef::Host.pinned() && !other.pinned());
     }
 
     #[test]

@@ -106,6 +106,12 @@ impl Resolve for ImageSources {
         let remote = match &reference {
             ImageRef::Scratch => return Ok(RootImage::empty()),
             ImageRef::Host => return Ok(self.host()?.image.clone()),
+            ImageRef::Local(_) => {
+                return Err(ImageError::NotFound {
+                    reference: reference.to_string(),
+                    reason: "it is built by the project that names it, and none here does".to_owned(),
+                });
+            }
             ImageRef::Remote(remote) => remote,
         };
         let (full, familiar) = (reference.to_string(), reference.familiar());

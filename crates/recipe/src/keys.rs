@@ -21,6 +21,7 @@ const RECIPE: Shape = Table(&[
     ("sets", Named(&Value)),
     ("evidence", Table(&[("cross_source", Value), ("models", Named(&Value))])),
     ("aliases", Named(&Value)),
+    ("bases", Named(&Value)),
     (
         "pool",
         List(&Table(&[

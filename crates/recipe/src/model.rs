@@ -21,6 +21,9 @@ pub struct Recipe {
     /// Old repository names and today's.
     #[serde(default)]
     pub aliases: BTreeMap<String, String>,
+    /// Images that the project builds for itself: directory with a `Dockerfile` by NAME; each is `seatrial.local/NAME`.
+    #[serde(default)]
+    pub bases: BTreeMap<String, String>,
     /// The pools in the order in which they are filled.
     #[serde(rename = "pool")]
     pub pools: Vec<PoolRecipe>,

@@ -79,7 +79,28 @@ fn contradictions(recipe: &Recipe, table: &DeTable<'_>) -> Vec<Mistake> {
         }
     }
 
+    for name in recipe.bases.keys() {
+        if name == "host" {
+            let message = "`seatrial.local/host` is this machine's own system".to_owned();
+            wrong(&["bases", name], message, Some("give the base another name"));
+        } else if !portable(name) || name.len() > 80 || name.ends_with(['-', '.']) || name.contains("..") {
+            wrong(
+                &["bases", name],
+                format!("`{name}` cannot be the name of an image"),
+                Some("use lower-case letters, digits, single dots and dashes between them, at most 80"),
+            );
+        }
+    }
+
     let materialize = &recipe.materialize;
+    let local = materialize.base.as_deref().and_then(|base| base.strip_prefix("seatrial.local/"));
+    if let Some(name) = local.filter(|name| *name != "host" && !recipe.bases.contains_key(*name)) {
+        wrong(
+            &["materialize", "base"],
+            format!("no base is called `{name}`"),
+            Some("name its directory under [bases]"),
+        );
+    }
     if !materialize.workdir.starts_with('/') || materialize.workdir.split('/').any(|part| part == "..") {
         wrong(
             &["materialize", "workdir"],
@@ -188,10 +209,26 @@ mod tests {
             ("nop_runs = 3", "nop_runs = 0", "nothing is proved by 0 runs"),
             ("workspace = \"sdist\"", "workspace = \"tarball\"", "no workspace"),
             ("name = \"my-set\"", "name = \"../x\"", "cannot be part of a directory name"),
+            ("seatrial.local/host", "seatrial.local/site", "no base is called `site`"),
         ] {
             assert!(TEMPLATE.contains(from), "{from}");
             let found = mistakes(&TEMPLATE.replace(from, to));
             assert!(found[0].contains(expected), "{to}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn bases_have_names_of_images() {
+        let text = TEMPLATE.replace("seatrial.local/host", "seatrial.local/site");
+        let recipe = parse("seatrial.toml", &format!("{text}\n[bases]\nsite = \"bases/site\"\n")).unwrap();
+        assert_eq!(recipe.bases["site"], "bases/site");
+        for (name, expected) in [
+            ("host", "this machine's own system"),
+            ("\"A b\"", "cannot be the name"),
+            ("a-", "cannot be the name"),
+        ] {
+            let found = mistakes(&format!("{TEMPLATE}\n[bases]\n{name} = \"x\"\n"));
+            assert!(found[0].contains(expected), "{found:?}");
         }
     }
 

@@ -88,8 +88,9 @@ pub struct Pull {
 #[derive(Debug, Args)]
 pub struct Init {
     /// A new or empty directory.
-    #[arg(value_hint = ValueHint::DirPath)]
-    pub directory: PathBuf,
+    // Not called `directory`: arguments of one name share their value, and that name is the global `-C`.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub path: PathBuf,
 }
 
 /// How much runs at once.

@@ -19,7 +19,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use cli::{Cli, Command};
-use failure::{Exit, Result};
+use failure::{Exit, Failure, Result};
 use output::Output;
 use project::Project;
 
@@ -34,7 +34,13 @@ fn main() -> ExitCode {
             let _ = error.print();
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-                _ => Exit::Usage.into(),
+                _ => {
+                    // The arguments could not be read, so this one is looked for by hand.
+                    let json = std::env::args_os().any(|argument| argument == "--json");
+                    let output = Output { json, quiet: false };
+                    output.json_error(&Failure::new(Exit::Usage, complaint(&error)));
+                    Exit::Usage.into()
+                }
             };
         }
     };
@@ -52,24 +58,39 @@ fn main() -> ExitCode {
 fn run(cli: Cli, output: Output) -> Result {
     let directory = cli.directory.as_deref().unwrap_or(Path::new("."));
     let project = || Project::open(directory);
+    // Commands that write to a project have it for themselves.
+    let claimed = || {
+        let project = Project::open(directory)?;
+        let claim = project.claim()?;
+        Ok::<_, Failure>((project, claim))
+    };
     match cli.command {
-        Command::Init(arguments) => command::init::run(output, &directory.join(arguments.directory)),
+        Command::Init(arguments) => command::init::run(output, &directory.join(arguments.path)),
         Command::Doctor => command::doctor::run(output),
-        Command::Up(jobs) => stage::up::run(output, &project()?, &jobs),
-        Command::Source(cli::Source::Pull(arguments)) => stage::source::run(output, &project()?, &arguments),
-        Command::Plan => stage::plan::run(output, &project()?),
-        Command::Materialize => stage::materialize::run(output, &project()?),
+        Command::Up(jobs) => stage::up::run(output, &claimed()?.0, &jobs),
+        Command::Source(cli::Source::Pull(arguments)) => {
+            stage::source::run(output, &claimed()?.0, &arguments)
+        }
+        Command::Plan => stage::plan::run(output, &claimed()?.0),
+        Command::Materialize => stage::materialize::run(output, &claimed()?.0),
         Command::Check(arguments) => command::check::run(output, directory, &arguments),
-        Command::Prove(jobs) => stage::prove::run(output, &project()?, &jobs),
+        Command::Prove(jobs) => stage::prove::run(output, &claimed()?.0, &jobs),
         Command::Status(arguments) => stage::status::run(output, &project()?, arguments.task.as_deref()),
-        Command::Resolve => stage::resolve::run(output, &project()?),
+        Command::Resolve => stage::resolve::run(output, &claimed()?.0),
         Command::Freeze(arguments) => stage::freeze::run(output, directory, &arguments),
-        Command::Export => stage::export::run(output, &project()?),
+        Command::Export => stage::export::run(output, &claimed()?.0),
         Command::Run(arguments) => command::run::run(output, directory, &arguments),
         Command::Digest(arguments) => command::digest::run(output, directory, &arguments.paths),
         Command::Completions(arguments) => command::manual::completions(arguments.shell),
         Command::Man => command::manual::man(),
     }
+}
+
+/// What is wrong with the arguments, without the tips and the usage that follow.
+fn complaint(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let complaint = text.split("\n\n").next().unwrap_or_default();
+    complaint.strip_prefix("error: ").unwrap_or(complaint).trim_end().to_owned()
 }
 
 fn start_logging(filter: Option<&str>) {

@@ -58,6 +58,11 @@ impl Output {
         for hint in &failure.hints {
             let _ = writeln!(stderr, "hint: {hint}");
         }
+        self.json_error(failure);
+    }
+
+    /// A failure as a document on standard output; nothing in text mode.
+    pub fn json_error(self, failure: &Failure) {
         if self.json && !failure.silent {
             let document = serde_json::json!({
                 "error": failure.report.to_string(),

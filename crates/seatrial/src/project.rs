@@ -19,6 +19,12 @@ pub struct Project {
     pub recipe: Recipe,
 }
 
+/// The right to write to a project; the system takes it back when the process ends, however it ends.
+#[derive(Debug)]
+pub struct Claim {
+    _file: fs_err::File,
+}
+
 /// No recipe comes near this size.
 const RECIPE_LIMIT: u64 = 16 << 20;
 
@@ -41,6 +47,26 @@ impl Project {
         Ok(Self { root: root.to_owned(), recipe })
     }
 
+    /// Claims the project for a command that writes to it, until the returned claim is dropped.
+    pub fn claim(&self) -> Result<Claim> {
+        let path = self.state("")?.join("claim");
+        let file = fs_err::OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .or_exit(Exit::Failed)?;
+        match file.file().try_lock() {
+            Ok(()) => Ok(Claim { _file: file }),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let message = format!("another seatrial is working in {}", self.root.display());
+                Err(Failure::new(Exit::Conflict, message)
+                    .hint("wait until it ends, or end it; nothing was changed"))
+            }
+            Err(std::fs::TryLockError::Error(error)) => Err(Failure::from_error(Exit::Failed, &error)),
+        }
+    }
+
     /// A file or directory of the project.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.root.join(name)
@@ -61,8 +87,13 @@ impl Project {
     /// Engine and images for this project; nothing of the project is visible in sandboxes.
     pub fn workbench(&self, jobs: &Jobs) -> Result<Workbench> {
         let layout = self.recipe.materialize.layout.as_ref().map(|path| self.path(path));
-        let places =
-            Places { state: self.state("")?, private: vec![self.root.clone()], layout: layout.as_deref() };
+        let bases = self.recipe.bases.iter().map(|(name, path)| (name.clone(), self.path(path))).collect();
+        let places = Places {
+            state: self.state("")?,
+            private: vec![self.root.clone()],
+            layout: layout.as_deref(),
+            bases,
+        };
         Workbench::open(places, jobs)
     }
 

@@ -113,7 +113,7 @@ async fn in_image(bench: &Workbench, image: &str, path: &str) -> Result<CleanTre
     let invalid = |error: SandboxError| ("workspace_invalid", error.to_string());
     let scratch = tempfile::Builder::new()
         .prefix("tree-")
-        .tempdir_in(&bench.scratch)
+        .tempdir_in(bench.scratch.path())
         .map_err(|error| ("workspace_invalid", error.to_string()))?;
     let spec = SandboxSpec {
         name: "tree".into(),

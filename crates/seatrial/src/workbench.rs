@@ -1,19 +1,27 @@
 //! What trials need on this machine: an engine, images, scratch space, and how much may run at once.
 
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::future::Future;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::ZonedDateTime;
 use sandbox::native::{Native, NativeConfig, StepRunner};
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use trial::{Images, ImagesConfig, LocalImages};
+use tokio::sync::mpsc::UnboundedSender;
+use trial::{Event, Images, ImagesConfig, Job, JobSpec, LocalImages, TrialError};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
 
 /// Memory that one trial is assumed to use when the task states no limit.
 const TRIAL_MEMORY: u64 = 1 << 30;
+/// Held by the process that owns a scratch directory.
+const LOCK: &str = "lock";
 /// The longest that one `RUN` line may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
@@ -24,7 +32,7 @@ pub struct Workbench {
     /// Images of tasks.
     pub images: Arc<dyn Images>,
     /// Where sandboxes keep their writable layers.
-    pub scratch: PathBuf,
+    pub scratch: Scratch,
     /// How many trials run at once.
     pub concurrency: usize,
     runtime: Runtime,
@@ -39,6 +47,8 @@ pub struct Places<'a> {
     pub private: Vec<PathBuf>,
     /// An OCI image layout directory.
     pub layout: Option<&'a Path>,
+    /// Build contexts of the project's own images, by name.
+    pub bases: BTreeMap<String, PathBuf>,
 }
 
 impl Workbench {
@@ -49,14 +59,14 @@ impl Workbench {
             Failure::from_error(Exit::Failed, &error)
                 .hint("`seatrial doctor` tells what is missing, and the remedy")
         })?;
-        let scratch = places.state.join("sandboxes");
-        fs_err::create_dir_all(&scratch).or_exit(Exit::Failed)?;
+        let scratch = Scratch::open(&places.state.join("sandboxes")).or_exit(Exit::Failed)?;
         let runtime = Runtime::new().or_exit(Exit::Failed)?;
         let run = Box::new(StepRunner::new(native.clone()).with_timeout(BUILD_LIMIT));
         let config = ImagesConfig {
             state: places.state,
             private: places.private,
             layout: places.layout.map(Path::to_owned),
+            bases: places.bases,
             credentials: std::env::home_dir().map(|home| home.join(".docker/config.json")),
         };
         let images = LocalImages::open(&config, run, runtime.handle().clone()).or_exit(Exit::Failed)?;
@@ -64,9 +74,66 @@ impl Workbench {
         Ok(Self { engine: Arc::new(native), images: Arc::new(images), scratch, concurrency, runtime })
     }
 
+    /// Creates the job of a specification whose name is taken by no other job.
+    pub fn job(&self, spec: JobSpec, events: UnboundedSender<Event>) -> Result<Job, TrialError> {
+        let (engine, images) = (self.engine.clone(), self.images.clone());
+        Job::create(spec, engine, images, self.scratch.path().to_owned(), Some(events))
+    }
+
+    /// Creates a job that is called after the local time, behind the specification's name. What was started in the same
+    /// second has that name already: then a number follows.
+    #[expect(clippy::needless_pass_by_value, reason = "the listener goes on until every sender is gone")]
+    pub fn timed_job(&self, spec: &JobSpec, events: UnboundedSender<Event>) -> Result<Job, TrialError> {
+        let time = ZonedDateTime::now().strftime("%Y-%m-%d__%H-%M-%S").to_string();
+        let mut name = format!("{}{time}", spec.name);
+        for number in 2.. {
+            match self.job(JobSpec { name, ..spec.clone() }, events.clone()) {
+                Err(TrialError::Io(error)) if error.kind() == ErrorKind::AlreadyExists => {}
+                result => return result,
+            }
+            name = format!("{}{time}-{number}", spec.name);
+        }
+        unreachable!("one of all numbers is free")
+    }
+
     /// Runs `work` to its end, or until it is interrupted: then it is dropped, with every sandbox that it holds.
     pub fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         block_on(&self.runtime, work)
+    }
+}
+
+/// A directory for this process alone. A process that was killed leaves its own behind; the next one removes it.
+pub struct Scratch {
+    directory: TempDir,
+    _lock: File,
+}
+
+impl Scratch {
+    fn open(parent: &Path) -> io::Result<Self> {
+        fs_err::create_dir_all(parent)?;
+        let directory = tempfile::Builder::new().prefix("run-").tempdir_in(parent)?;
+        let lock = File::create(directory.path().join(LOCK))?;
+        lock.lock()?;
+        for entry in fs_err::read_dir(parent)? {
+            let path = entry?.path();
+            if path == directory.path() {
+                continue;
+            }
+            let deserted = match File::open(path.join(LOCK)) {
+                Ok(lock) => lock.try_lock().is_ok(),
+                // Its owner may just be starting.
+                Err(_) => false,
+            };
+            if deserted && let Err(error) = fs_err::remove_dir_all(&path) {
+                tracing::warn!(%error, "a deserted sandbox directory cannot be removed");
+            }
+        }
+        Ok(Self { directory, _lock: lock })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
     }
 }
 

@@ -13,6 +13,7 @@ use record::Reason;
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, Semaphore};
 
+use crate::bases::{Bases, Resolver};
 use crate::{TrialError, TrialTask};
 
 /// A root file system, or why there is none.
@@ -37,6 +38,8 @@ pub struct ImagesConfig {
     pub private: Vec<PathBuf>,
     /// An OCI image layout directory that is looked into before any registry.
     pub layout: Option<PathBuf>,
+    /// Build contexts with a Dockerfile, each under the NAME of the image `seatrial.local/NAME` that it gives.
+    pub bases: BTreeMap<String, PathBuf>,
     /// A Docker configuration file with registry credentials.
     pub credentials: Option<PathBuf>,
 }
@@ -52,6 +55,7 @@ pub struct LocalImages {
 
 struct Shared {
     store: LayerStore,
+    bases: Bases,
     sources: ImageSources,
     run: Box<dyn RunStep + Send + Sync>,
 }
@@ -74,7 +78,7 @@ impl LocalImages {
         if let Some(layout) = &config.layout {
             sources = sources.with_layout(Layout::open(layout)?);
         }
-        let shared = Shared { store, sources, run };
+        let shared = Shared { store, bases: Bases::new(&config.bases), sources, run };
         Ok(Self { shared: Arc::new(shared), cells: Mutex::default(), building: Semaphore::new(2) })
     }
 }
@@ -98,19 +102,23 @@ impl Images for LocalImages {
 
     async fn resolve(&self, reference: &ImageRef) -> ImageOutcome {
         let (shared, reference) = (Arc::clone(&self.shared), reference.clone());
-        blocking(move || shared.sources.resolve(&reference).map_err(|error| failure(&error))).await
+        blocking(move || shared.resolver().resolve(&reference).map_err(|error| failure(&error))).await
     }
 }
 
 impl Shared {
+    fn resolver(&self) -> Resolver<'_> {
+        Resolver { bases: &self.bases, store: &self.store, sources: &self.sources, run: self.run.as_ref() }
+    }
+
     fn root(&self, environment: &Path, docker_image: Option<&str>) -> ImageOutcome {
         if let Some(name) = docker_image {
             let reference: ImageRef = name
                 .parse()
                 .map_err(|error| (Reason::TaskInvalid, format!("environment.docker_image: {error}")))?;
-            return self.sources.resolve(&reference).map_err(|error| failure(&error));
+            return self.resolver().resolve(&reference).map_err(|error| failure(&error));
         }
-        Builder::new(&self.store, self.run.as_ref(), &self.sources)
+        Builder::new(&self.store, self.run.as_ref(), &self.resolver())
             .build(environment, &environment.join("Dockerfile"))
             .map_err(|error| failure(&error))
     }

@@ -5,6 +5,7 @@
 //! result files appear whole or not at all.
 
 mod agent;
+mod bases;
 mod environment;
 mod error;
 mod event;

@@ -17,6 +17,7 @@ pub(super) const RULES: &[&Rule] = &[
     &VERIFIER_CONFIG_BROKEN,
     &VERIFIER_ALTERED,
     &HIDDEN_TEST_MISSING,
+    &TEST_IN_PRODUCT_CODE,
 ];
 
 const FAIL_TO_PASS_EMPTY: Rule = Rule {
@@ -99,6 +100,18 @@ const HIDDEN_TEST_MISSING: Rule = Rule {
     fix: "materialize the task again from the healthy source tree",
 };
 
+const TEST_IN_PRODUCT_CODE: Rule = Rule {
+    name: "test-in-product-code",
+    family: Family::Alignment,
+    severity: Severity::Warning,
+    materialized: Severity::Warning,
+    summary: "A test that decides the reward stands in a file that the agent is meant to change.",
+    explanation: "Examples in the documentation of a function are tests to some runners. They cannot be hidden, and \
+                  are not restored before grading: an agent that changes the example changes the test. Found are \
+                  files in front of `::` that are Python or text and do not belong to the test surface.",
+    fix: "take the test out of the list of failing tests",
+};
+
 pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
     let place = Place::file(instance::PATH);
     match &facts.instance {
@@ -128,6 +141,18 @@ fn lists(instance: &Instance, report: &mut Report<'_>) {
     for id in failing.union(&passing) {
         if let Some(what) = damage(id) {
             report.add(&TEST_ID_DAMAGED, place, format!("the test id {} {what}", quoted(id.as_str())));
+        }
+    }
+    product_code(instance, report);
+}
+
+fn product_code(instance: &Instance, report: &mut Report<'_>) {
+    for file in instance.deciding_files() {
+        let ending = file.rsplit('.').next().unwrap_or_default();
+        if matches!(ending, "py" | "pyx" | "rst" | "txt" | "md") && !instance.surface.contains(file) {
+            let message =
+                format!("tests in {} decide the reward, and the agent may change them", quoted(file));
+            report.add(&TEST_IN_PRODUCT_CODE, Place::file(instance::PATH), message);
         }
     }
 }
@@ -201,6 +226,9 @@ mod tests {
             found(r#"{"FAIL_TO_PASS": ["a"], "PASS_TO_PASS": []}"#),
             ["pass-to-pass-empty tests/config.json"]
         );
+        let examples =
+            r#"{"fail_to_pass": ["pkg/sum.py::pkg.sum", "README.rst::README.rst"], "pass_to_pass": ["a"]}"#;
+        assert_eq!(found(examples), ["test-in-product-code tests/config.json"; 2]);
         assert_eq!(found(r#"{"threshold": 1}"#), [""; 0]);
         assert_eq!(found("{"), ["verifier-config-broken tests/config.json"]);
     }

@@ -17,7 +17,7 @@ const HISTORY_LEAK: Rule = Rule {
     materialized: Severity::Error,
     summary: "A repository in the build context leads to other commits than the one checked out.",
     explanation: "Later commits hold the fix and earlier ones may hold the hidden tests; agents do look. Tags, remote \
-                  branches, reflogs, heads left by merges and loose commits that are no ancestors are named one by \
+                  branches, reflogs, heads left by merges and stored commits that are no ancestors are named one by \
                   one. A task of this program's own has a single commit, so ancestors are reported there too. A \
                   foreign task may be about history, so this is a warning for it.",
     fix: "make the repository anew with one commit, or remove `.git`",
@@ -27,11 +27,12 @@ const HISTORY_UNREAD: Rule = Rule {
     name: "history-unread",
     family: Family::History,
     severity: Severity::Note,
-    materialized: Severity::Note,
-    summary: "A repository in the build context keeps packed objects, which are not opened here.",
-    explanation: "A pack may hold any number of commits that no name leads to. Only a walk over all objects can tell, \
-                  which is not part of the static check.",
-    fix: "unpack the repository, or make it anew with one commit",
+    materialized: Severity::Warning,
+    summary: "A repository in the build context has packed objects that could not all be read.",
+    explanation: "A pack may hold any number of commits that no name leads to. Packs are walked object by object; one \
+                  that is too large to be kept, damaged, or stores objects as differences to others leaves some \
+                  unknown.",
+    fix: "make the repository anew with one commit",
 };
 
 pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
@@ -45,11 +46,11 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
             let message = format!("{at}{} commits stand before the one checked out", traces.ancestors);
             report.add(&HISTORY_LEAK, Place::file(file), message);
         }
-        if traces.packs > 0 {
+        if traces.unread > 0 {
             report.add(
                 &HISTORY_UNREAD,
                 Place::file(file),
-                format!("{at}{} packs were not opened", traces.packs),
+                format!("{at}{} packs could not be read whole", traces.unread),
             );
         }
     }

@@ -64,8 +64,8 @@ const HIDDEN_TEST_IN_WORKSPACE: Rule = Rule {
     severity: Severity::Warning,
     materialized: Severity::Error,
     summary: "A file with tests that decide the reward is in the workspace of the agent.",
-    explanation: "The files in front of `::` in the list of failing tests are looked for by path in the build context \
-                  and its archives, and by content where the verifier's archive holds them. In a foreign task an older \
+    explanation: "The files in front of `::` in the list of failing tests, as far as they belong to the test surface, \
+                  are looked for by path in the build context and its archives, and by content where the verifier's archive holds them. In a foreign task an older \
                   version of the file is often meant to be there, so the name of a deciding test has to occur in it.",
     fix: "remove the file from the workspace; the verifier puts it in place",
 };
@@ -328,7 +328,7 @@ fn hidden_tests(facts: &Facts<'_>, report: &mut Report<'_>) {
         .fail_to_pass
         .iter()
         .flatten()
-        .filter_map(|id| Some((id.split_once("::")?.0, test_name(id))))
+        .filter_map(|id| Some((instance.file_of(id)?, test_name(id))))
         .collect();
     let strict = report.materialized();
     // A foreign task may show an older version of the file; it has to hold a deciding test by name.

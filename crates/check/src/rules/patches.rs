@@ -258,15 +258,16 @@ mod tests {
             *"patch-damaged solution/solve.sh:"
         );
         let row = |ids: &str| {
-            format!(
-                r#"{{"repo": "swesmith/a", "patch": {}, "FAIL_TO_PASS": ["{ids}"], "PASS_TO_PASS": ["b"]}}"#,
-                serde_json::json!(FIX)
-            )
+            let patch = FIX.replace("x.py", "test_x.py");
+            serde_json::json!({ "patch": patch, "FAIL_TO_PASS": [ids], "PASS_TO_PASS": ["b"] }).to_string()
         };
         assert_eq!(
-            found_with(&[("tests/config.json", &row("x.py::a"))]),
-            ["patch-in-hidden-test tests/config.json"]
+            found_with(&[("tests/config.json", &row("test_x.py::a"))]),
+            ["patch-in-hidden-test tests/config.json", "patch-touches-tests tests/config.json"]
         );
-        assert_eq!(found_with(&[("tests/config.json", &row("t.py::a"))]), [""; 0]);
+        assert_eq!(
+            found_with(&[("tests/config.json", &row("test_y.py::a"))]),
+            ["patch-touches-tests tests/config.json"]
+        );
     }
 }

@@ -20,6 +20,8 @@ const MAX_MEMBERS: usize = 100_000;
 const MAX_BYTES: u64 = 256 << 20;
 /// Members above this size are hashed and not kept.
 const MAX_CONTENT: u64 = 256 << 10;
+/// Packs of git objects are kept up to this size.
+const MAX_PACK: u64 = 32 << 20;
 
 /// Whether a file of this name is taken for an archive.
 pub(super) fn looks_like(path: &Path) -> bool {
@@ -61,7 +63,8 @@ fn members(tar: &mut tar::Archive<impl Read>, members: &mut Vec<Member>, budget:
         let (mut content, mut digest) = (None, None);
         if kind == MemberKind::File {
             let mut reader = Counted { inner: &mut entry, read: 0 };
-            if size <= MAX_CONTENT && size <= *budget {
+            let limit = if path.ends_with(b".pack") { MAX_PACK } else { MAX_CONTENT };
+            if size <= limit && size <= *budget {
                 let mut bytes = Vec::new();
                 reader.read_to_end(&mut bytes)?;
                 *budget = budget.saturating_sub(bytes.len() as u64);

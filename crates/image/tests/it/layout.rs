@@ -93,7 +93,12 @@ fn sources_are_asked_in_order() {
     let direct = sources.resolve(&reference("docker.io/library/sample:1")).unwrap();
     assert_eq!(sources.resolve(&reference("python:3")).unwrap(), direct);
     assert!(sources.resolve(&ImageRef::Scratch).unwrap().layers.is_empty());
-    for (text, reason) in [("x", "circle"), ("other", "no registry"), ("seatrial.local/host", "not offer")] {
+    for (text, reason) in [
+        ("x", "circle"),
+        ("other", "no registry"),
+        ("seatrial.local/host", "not offer"),
+        ("seatrial.local/other", "built by the project"),
+    ] {
         let error = sources.resolve(&reference(text)).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }

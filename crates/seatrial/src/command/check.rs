@@ -22,7 +22,9 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
         return explain(output, rule);
     }
     if arguments.paths.is_empty() {
-        return stage::check::run(output, &Project::open(directory)?);
+        let project = Project::open(directory)?;
+        let _claim = project.claim()?;
+        return stage::check::run(output, &project);
     }
     let mut paths = Vec::new();
     for path in &arguments.paths {

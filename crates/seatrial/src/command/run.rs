@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use jiff::ZonedDateTime;
 use record::Outcome;
 use serde_json::json;
 use tokio::sync::Semaphore;
-use trial::{Job, JobSpec, TrialReport, TrialTask};
+use trial::{JobSpec, TrialReport, TrialTask};
 
 use crate::cli;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -34,10 +33,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
     let bench = Workbench::open(places, &arguments.jobs)?;
     let planned = tasks.len() * arguments.attempts as usize;
     let spec = JobSpec {
-        name: arguments
-            .job_name
-            .clone()
-            .unwrap_or_else(|| ZonedDateTime::now().strftime("%Y-%m-%d__%H-%M-%S").to_string()),
+        name: arguments.job_name.clone().unwrap_or_default(),
         jobs_dir,
         agents: vec![arguments.agent],
         attempts: arguments.attempts,
@@ -47,14 +43,11 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
     let reports = bench.run(async {
         let (events, receiver) = tokio::sync::mpsc::unbounded_channel();
         let reporter = tokio::spawn(progress::show(output, "run", planned as u64, receiver));
-        let job = Job::create(
-            spec,
-            bench.engine.clone(),
-            bench.images.clone(),
-            bench.scratch.clone(),
-            Some(events),
-        )
-        .or_exit(Exit::Failed)?;
+        let job = match arguments.job_name {
+            Some(_) => bench.job(spec, events),
+            None => bench.timed_job(&spec, events),
+        };
+        let job = job.or_exit(Exit::Failed)?;
         let slots = Semaphore::new(bench.concurrency);
         let mut running: FuturesUnordered<_> = (0..arguments.attempts)
             .flat_map(|_| &tasks)

@@ -20,7 +20,9 @@ pub const FROZEN: &str = "frozen";
 pub fn run(output: Output, directory: &Path, arguments: &cli::Freeze) -> Result {
     match &arguments.check {
         None => {
-            let frozen = write(output, &Project::open(directory)?)?;
+            let project = Project::open(directory)?;
+            let _claim = project.claim()?;
+            let frozen = write(output, &project)?;
             output.json(&json!({
                 "directory": frozen.path.display().to_string(),
                 "tasks": frozen.manifest.counts.tasks,

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ident::{Digest, TaskId};
-use jiff::ZonedDateTime;
 use ledger::{Ledger, ProofRule};
 use prove::{Assessed, Candidate, ProveSpec, Prover};
 use rayon::prelude::*;
 use record::{ProofDocument, ProvedTask, Status};
 use serde_json::json;
-use trial::{Agent, Job, JobSpec, TrialTask};
+use trial::{Agent, JobSpec, TrialTask};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -111,21 +110,14 @@ fn prove(
         let (events, receiver) = tokio::sync::mpsc::unbounded_channel();
         let reporter = tokio::spawn(progress::show(output, "prove", planned, receiver));
         let spec = JobSpec {
-            name: format!("prove-{}", ZonedDateTime::now().strftime("%Y-%m-%d__%H-%M-%S")),
+            name: "prove-".into(),
             jobs_dir: project.path("jobs"),
             agents: vec![Agent::Oracle, Agent::Nop],
             attempts: recipe.oracle_runs.max(recipe.nop_runs),
             concurrency: bench.concurrency,
             planned: usize::try_from(planned).unwrap_or(usize::MAX),
         };
-        let job = Job::create(
-            spec,
-            bench.engine.clone(),
-            bench.images.clone(),
-            bench.scratch.clone(),
-            Some(events),
-        )
-        .or_exit(Exit::Failed)?;
+        let job = bench.timed_job(&spec, events).or_exit(Exit::Failed)?;
         let proved = prover.prove(&job, assessed).await.or_exit(Exit::Failed)?;
         job.finish().or_exit(Exit::Failed)?;
         drop(job);

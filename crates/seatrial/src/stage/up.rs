@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use ::source::{PullMode, Records};
 use dataset::Frozen;
 use record::Status;
 use serde_json::json;
-use ::source::{PullMode, Records};
 
 use crate::cli::Jobs;
 use crate::failure::Result;

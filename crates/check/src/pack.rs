@@ -1,0 +1,158 @@
+//! Commits in git's pack files.
+//!
+//! A pack is walked from its first object to its last. Only commits that are stored whole are taken; objects stored as
+//! differences to others are counted, because any of them might be a commit.
+
+use std::io::{BufRead, Read};
+
+use flate2::bufread::ZlibDecoder;
+use sha1::{Digest as _, Sha1};
+
+/// No more than this is inflated of one pack.
+const MAX_INFLATED: u64 = 512 << 20;
+/// Commits are taken up to this size.
+const MAX_COMMIT: usize = 1 << 20;
+
+/// What a pack holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct PackContent {
+    /// Commits by their ids, each with the ids of its parents.
+    pub(crate) commits: Vec<(String, Vec<String>)>,
+    /// Objects that are stored as differences.
+    pub(crate) deltas: usize,
+}
+
+/// Walks a pack of version 2 or 3 with SHA-1 names; `None` when it is none, or damaged, or too large.
+pub(crate) fn read_pack(bytes: &[u8]) -> Option<PackContent> {
+    let mut rest = bytes.strip_prefix(b"PACK")?;
+    let version = take_u32(&mut rest)?;
+    let count = take_u32(&mut rest)?;
+    if !matches!(version, 2 | 3) {
+        return None;
+    }
+    let mut content = PackContent::default();
+    let mut inflated = 0;
+    for _ in 0..count {
+        let kind = object_kind(&mut rest)?;
+        match kind {
+            6 => while *rest.split_off_first()? & 0x80 != 0 {},
+            7 => rest = rest.get(20..)?,
+            1..=4 => {}
+            _ => return None,
+        }
+        let mut decoder = ZlibDecoder::new(rest);
+        let mut object = Vec::new();
+        inflated += inflate(&mut decoder, MAX_INFLATED - inflated, (kind == 1).then_some(&mut object))?;
+        rest = decoder.into_inner();
+        match kind {
+            1 => content.commits.push((commit_id(&object), parents(&object))),
+            6 | 7 => content.deltas += 1,
+            _ => {}
+        }
+    }
+    Some(content)
+}
+
+fn take_u32(rest: &mut &[u8]) -> Option<u32> {
+    let (number, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(u32::from_be_bytes(*number))
+}
+
+/// The kind of the next object; its stated size is read over.
+fn object_kind(rest: &mut &[u8]) -> Option<u8> {
+    let first = *rest.split_off_first()?;
+    let mut byte = first;
+    while byte & 0x80 != 0 {
+        byte = *rest.split_off_first()?;
+    }
+    Some(first >> 4 & 7)
+}
+
+/// Inflates one object to its end and tells its size; keeps it when asked to.
+fn inflate(
+    decoder: &mut ZlibDecoder<impl BufRead>,
+    limit: u64,
+    mut keep: Option<&mut Vec<u8>>,
+) -> Option<u64> {
+    let mut size = 0;
+    let mut buffer = [0; 8192];
+    loop {
+        let n = decoder.read(&mut buffer).ok()?;
+        if n == 0 {
+            return Some(size);
+        }
+        size += n as u64;
+        if size > limit {
+            return None;
+        }
+        if let Some(object) = &mut keep {
+            if object.len() + n > MAX_COMMIT {
+                return None;
+            }
+            object.extend_from_slice(&buffer[..n]);
+        }
+    }
+}
+
+fn commit_id(commit: &[u8]) -> String {
+    let sha = Sha1::new().chain_update(format!("commit {}\0", commit.len())).chain_update(commit).finalize();
+    sha.iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|half| char::from_digit(half.into(), 16))
+        .collect()
+}
+
+/// The parents that the head of a commit names.
+pub(crate) fn parents(commit: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(commit);
+    let headers = text.lines().take_while(|line| !line.is_empty());
+    headers.filter_map(|line| line.strip_prefix("parent ")).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// A pack of whole objects.
+    pub(crate) fn pack_of(objects: &[(u8, &[u8])]) -> Vec<u8> {
+        let mut pack = b"PACK\0\0\0\x02".to_vec();
+        pack.extend((objects.len() as u32).to_be_bytes());
+        for (kind, content) in objects {
+            pack.extend([kind << 4 | 0x80 | (content.len() & 15) as u8, (content.len() >> 4) as u8]);
+            if *kind == 7 {
+                pack.extend([0; 20]);
+            }
+            let mut encoder = flate2::write::ZlibEncoder::new(&mut pack, flate2::Compression::fast());
+            encoder.write_all(content).unwrap();
+            encoder.finish().unwrap();
+        }
+        pack.extend([0; 20]);
+        pack
+    }
+
+    #[test]
+    fn commits_are_found_among_other_objects() {
+        // The empty tree with a message: its id is known from git itself.
+        let commit = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor a <a@b.invalid> 0 +0000\n\
+                       committer a <a@b.invalid> 0 +0000\n\nx\n";
+        let content = read_pack(&pack_of(&[(3, b"blob"), (1, commit), (7, b"delta"), (2, b"")])).unwrap();
+        assert_eq!(content.deltas, 1);
+        assert_eq!(content.commits, [(GIT_SAYS.to_owned(), vec![])]);
+    }
+
+    const GIT_SAYS: &str = "c032c59a9adaefa5e44e038948231071b2e29ef2";
+
+    #[test]
+    fn damage_is_no_pack() {
+        let pack = pack_of(&[(1, b"tree x\n"), (3, b"blob")]);
+        assert!(read_pack(&pack).is_some());
+        for end in 0..pack.len() - 20 {
+            assert_eq!(read_pack(&pack[..end]), None, "{end}");
+        }
+        assert_eq!(read_pack(&pack_of(&[(5, b"")])), None);
+        assert_eq!(read_pack(b"PACK\0\0\0\x02\xff\xff\xff\xff"), None);
+    }
+}
