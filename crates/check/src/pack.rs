@@ -155,4 +155,14 @@ pub(crate) mod tests {
         assert_eq!(read_pack(&pack_of(&[(5, b"")])), None);
         assert_eq!(read_pack(b"PACK\0\0\0\x02\xff\xff\xff\xff"), None);
     }
+
+    proptest::proptest! {
+        /// Foreign bytes behind a good header do no harm.
+        #[test]
+        fn any_bytes_are_read(count in 0u32..9, bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let pack = [b"PACK\0\0\0\x02", &count.to_be_bytes()[..], &bytes].concat();
+            let commits = read_pack(&pack).map_or(0, |content| content.commits.len());
+            proptest::prop_assert!(commits <= count as usize);
+        }
+    }
 }

@@ -506,4 +506,17 @@ mod tests {
         read_script(&"$(".repeat(10_000));
         read_script(&"\"$(".repeat(10_000));
     }
+
+    proptest::proptest! {
+        /// Whatever the text, it is read to its end, every command has a word and a line of the text.
+        #[test]
+        fn any_text_is_read(text in "[a-c \n'\"`$(){}<>|&;#\\\\E-]{0,80}") {
+            let script = read_script(&text);
+            let lines = text.split('\n').count() as u32;
+            for command in &script.commands {
+                proptest::prop_assert!(!command.words.is_empty());
+                proptest::prop_assert!((1..=lines).contains(&command.line), "{command:?}");
+            }
+        }
+    }
 }
