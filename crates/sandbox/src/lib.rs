@@ -1,4 +1,9 @@
 //! Engines that run commands in isolation behind one trait.
+//!
+//! In come a root image, limits and commands; out come outcomes, files and usage. A command's failure is an outcome,
+//! the engine's failure is an error. When a sandbox is destroyed or dropped, or the program dies, nothing of it runs
+//! on; a command never outlives its deadline; output, archives and files are read up to a bound; and what cannot be
+//! held on this machine is said, not left out.
 
 pub mod engine;
 mod error;

@@ -37,6 +37,7 @@ fn run() -> io::Result<()> {
         return Err(io::Error::other("descriptor 3 is taken"));
     };
     sys::close_from(4)?;
+    rustix::thread::set_name(c"sandbox-init")?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     nix::unistd::dup2_stdin(&null)?;
     drop(null);

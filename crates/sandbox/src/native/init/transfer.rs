@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
@@ -270,14 +270,13 @@ fn pack_entry(
         FileType::RegularFile => {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let Ok(file) = rustix::fs::openat(parent, name, flags, Mode::empty()) else { return Ok(()) };
-            let mut file = File::from(file);
+            let file = File::from(file);
             // The name may mean something else by now.
             let stat = rustix::fs::fstat(&file)?;
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Ok(());
             }
-            let size = file.seek(SeekFrom::End(0))?;
-            file.rewind()?;
+            let size = u64::try_from(stat.st_size).unwrap_or(0);
             header.set_size(size);
             header.set_entry_type(EntryType::Regular);
             // A file that shrinks meanwhile is filled up, one that grows is cut: the stream stays well-formed.
