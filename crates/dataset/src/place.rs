@@ -1,6 +1,7 @@
 //! Directories that appear whole or not at all and are never overwritten.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
@@ -39,7 +40,7 @@ where
     let sums = sums::hash(temporary.path(), &sums::list(temporary.path())?.files)?;
     // The files themselves are not synced one by one: after a crash the sums tell which of them are torn.
     artifact::write_atomic(&temporary.path().join(SUMS), &sums::write(&sums))?;
-    set_mode(temporary.path(), 0o755)?;
+    open_up(temporary.path())?;
 
     let path = parent.join(name);
     if std::fs::symlink_metadata(&path).is_ok() {
@@ -55,6 +56,16 @@ where
         Err(_) if std::fs::symlink_metadata(&path).is_ok() => existing(path, &sums),
         Err(error) => Err(DatasetError::Io { path, source: error }),
     }
+}
+
+/// Lets everybody read a finished directory, whatever the umask is; what its owner may run, everybody may.
+fn open_up(root: &Path) -> Result<(), DatasetError> {
+    for file in sums::list(root)?.files {
+        let path = root.join(file);
+        let metadata = fs::symlink_metadata(&path).map_err(DatasetError::io(&path))?;
+        set_mode(&path, if metadata.mode() & 0o100 == 0 { 0o644 } else { 0o755 })?;
+    }
+    set_mode(root, 0o755)
 }
 
 /// Compares what is there with what would have been written.
@@ -80,4 +91,24 @@ fn existing(path: PathBuf, new: &Sums) -> Result<PlacedDirectory, DatasetError> 
 fn differences<'a>(a: &'a Sums, b: &'a Sums) -> impl Iterator<Item = &'a Vec<u8>> {
     let paths: BTreeSet<&Vec<u8>> = a.keys().chain(b.keys()).collect();
     paths.into_iter().filter(|path| a.get(*path) != b.get(*path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_may_read_what_was_placed() {
+        let temp = tempfile::tempdir().unwrap();
+        let placed = place(temp.path(), "set", |root| {
+            for (name, mode) in [("data", 0o600), ("script", 0o700)] {
+                std::fs::write(root.join(name), "x").unwrap();
+                set_mode(&root.join(name), mode)?;
+            }
+            Ok(())
+        });
+        let path = placed.unwrap().path;
+        let mode = |name: &str| std::fs::metadata(path.join(name)).unwrap().mode() & 0o777;
+        assert_eq!(["data", "script", SUMS, "."].map(mode), [0o644, 0o755, 0o644, 0o755]);
+    }
 }
