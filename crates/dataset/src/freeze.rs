@@ -40,6 +40,8 @@ pub struct FreezeInput<'a> {
     pub inputs: &'a Inputs,
     /// Old repository names and today's, as the recipe gives them.
     pub aliases: &'a BTreeMap<String, String>,
+    /// The inventory of the host that tasks on its own system were proved on; kept with the set when it has such tasks.
+    pub host_inventory: Option<&'a [u8]>,
     /// The directory with the materialized tasks.
     pub tasks: &'a Path,
     /// The directory that holds frozen sets.
@@ -93,6 +95,11 @@ pub fn freeze(input: &FreezeInput<'_>) -> Result<Frozen, DatasetError> {
         let written = describe(input, frozen)?;
         artifact::store(&root.join("manifest.json"), &written)?;
         artifact::write_atomic(&root.join("README.md"), card(&written).as_bytes())?;
+        if let Some(inventory) =
+            input.host_inventory.filter(|_| written.tasks.iter().any(|task| !task.portable))
+        {
+            artifact::write_atomic(&root.join("host.json"), inventory)?;
+        }
         manifest = Some(written);
         Ok(())
     }) {

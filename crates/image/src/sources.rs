@@ -83,6 +83,11 @@ impl ImageSources {
         Ok(self.host.get_or_init(|| prepared))
     }
 
+    /// The machine's own system, if anything has been resolved to it so far.
+    pub fn prepared_host(&self) -> Option<&HostImage> {
+        self.host.get()
+    }
+
     fn substituted(&self, reference: &ImageRef) -> Result<ImageRef, ImageError> {
         let mut current = reference;
         for _ in 0..MAX_SUBSTITUTIONS {

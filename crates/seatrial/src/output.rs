@@ -80,7 +80,7 @@ impl Output {
 }
 
 /// Prints one line; a closed pipe ends the program quietly, as readers such as `head` expect.
-fn print_line(text: impl std::fmt::Display) -> Result {
+pub fn print_line(text: impl std::fmt::Display) -> Result {
     match writeln!(io::stdout(), "{text}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         result => result.or_exit(Exit::Failed),
@@ -98,4 +98,9 @@ pub fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [
         table.add_row(row);
     }
     table
+}
+
+/// A number and its noun: `1 task`, `2 tasks`.
+pub fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

@@ -30,6 +30,13 @@ pub async fn read(project: &Project, mode: PullMode, fetch: bool) -> Result<Pull
     source::pull(request).await.map_err(|error| failure(&error))
 }
 
+/// The lock as it stands.
+pub fn lock(project: &Project) -> Result<SeatrialLock> {
+    SeatrialLock::load(&project.path(LOCK))?.ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("{LOCK} is missing; run `seatrial source pull` first"))
+    })
+}
+
 /// The package index with this project's cache; a local directory of the recipe comes first.
 fn index(project: &Project) -> Result<Index> {
     let settings = IndexSettings {

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ident::Digest;
 use image::ImageRef;
 use recipe::Workspace;
 use record::Profile;
@@ -155,7 +154,7 @@ async fn in_image(bench: &Workbench, image: &str, path: &str) -> Result<CleanTre
     let _ = sandbox.destroy().await;
     let tree = Tree::from_tar(&tar?[..], &PathBuf::from(format!("{image}:{path}")), TreeLimits::default())
         .map_err(|error| ("workspace_invalid", error.to_string()))?;
-    Ok(CleanTree { tree, source: format!("image:{}", Digest::of(&root.digest)) })
+    Ok(CleanTree { tree, source: format!("image:{}", root.digest) })
 }
 
 fn only_entry(tar: &[u8]) -> std::io::Result<Vec<u8>> {

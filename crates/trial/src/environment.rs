@@ -27,6 +27,9 @@ pub trait Images: Send + Sync {
 
     /// The image that a reference names.
     async fn resolve(&self, reference: &ImageRef) -> ImageOutcome;
+
+    /// The inventory of the host's own system, as canonical JSON, if any image so far was made from it.
+    fn host_inventory(&self) -> Option<Vec<u8>>;
 }
 
 /// Where images come from.
@@ -103,6 +106,10 @@ impl Images for LocalImages {
     async fn resolve(&self, reference: &ImageRef) -> ImageOutcome {
         let (shared, reference) = (Arc::clone(&self.shared), reference.clone());
         blocking(move || shared.resolver().resolve(&reference).map_err(|error| failure(&error))).await
+    }
+
+    fn host_inventory(&self) -> Option<Vec<u8>> {
+        self.shared.sources.prepared_host().map(|host| host.inventory.canonical())
     }
 }
 

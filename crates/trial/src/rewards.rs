@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Component, Path};
 
-use grade::RewardError;
+use grade::{RewardError, VerifierReport};
 use record::Reason;
-use serde::Deserialize;
 
 /// No reward file is larger than this.
 const REWARD_LIMIT: u64 = 64 << 10;
@@ -76,15 +75,25 @@ impl VerifierFiles {
                 rewards.insert("reward".into(), reward.value);
                 Ok(rewards)
             }
-            Err(error) => Err((reason_of(&error), error.to_string())),
+            Err(error) => {
+                // The vendored verifier says why it gave none.
+                let why = self
+                    .report()
+                    .and_then(|report| why(&report))
+                    .filter(|_| text.is_none() && json.is_none());
+                Err((reason_of(&error), why.unwrap_or_else(|| error.to_string())))
+            }
         }
+    }
+
+    /// What the vendored verifier reports; other verifiers report nothing.
+    fn report(&self) -> Option<VerifierReport> {
+        self.files.get("report.json").and_then(|bytes| serde_json::from_slice(bytes).ok())
     }
 
     /// Status of every required test, from the report that the vendored verifier writes; empty for other verifiers.
     pub(crate) fn tests(&self) -> BTreeMap<String, String> {
-        let report =
-            self.files.get("report.json").and_then(|bytes| serde_json::from_slice::<Report>(bytes).ok());
-        let Some(Report { verdict }) = report else { return BTreeMap::new() };
+        let Some(verdict) = self.report().and_then(|report| report.verdict) else { return BTreeMap::new() };
         let mut tests = BTreeMap::new();
         for tally in [&verdict.fail_to_pass, &verdict.pass_to_pass] {
             for (status, ids) in [
@@ -103,10 +112,22 @@ impl VerifierFiles {
     }
 }
 
-/// The part of the vendored verifier's report that is read here.
-#[derive(Deserialize)]
-struct Report {
-    verdict: grade::Verdict,
+/// Why the vendored verifier gave no reward, in words.
+fn why(report: &VerifierReport) -> Option<String> {
+    if let Some(fault) = &report.fault {
+        return Some(format!(
+            "the verifier could not work: {fault} ({})",
+            report.detail.as_deref().unwrap_or("-")
+        ));
+    }
+    let verdict = report.verdict.as_ref()?;
+    let reason = verdict.reason?.as_str();
+    let near: Vec<_> =
+        verdict.near_names.iter().take(3).map(|(id, near)| format!("`{id}` is shown as `{near}`")).collect();
+    Some(match near.as_slice() {
+        [] => format!("the verifier gave none: {reason}"),
+        near => format!("the verifier gave none: {reason} ({})", near.join(", ")),
+    })
 }
 
 /// A relative path of plain components as text; odd bytes are escaped, anything that points elsewhere is dropped.

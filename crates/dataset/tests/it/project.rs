@@ -150,6 +150,7 @@ impl Project {
             proofs: &self.proofs,
             inputs: &self.inputs,
             aliases: &self.aliases,
+            host_inventory: Some(b"{}\n"),
             tasks: &self.tasks(),
             frozen: &self.directory.path().join("frozen"),
         })

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use check::{CheckOptions, Profile, accepted, check_all};
 use ident::Digest;
 use record::{CheckDocument, CheckedTask, Finding, Severity};
-use serde_json::json;
 
 use crate::failure::{Exit, Failure, OrExit, Result};
-use crate::output::Output;
+use crate::output::{Output, count};
 use crate::project::Project;
 use crate::stage::materialize::{self, MATERIALIZE, TASKS};
 
@@ -22,13 +21,14 @@ pub fn run(output: Output, project: &Project) -> Result {
         show(output, task.task_id.as_str(), &task.findings)?;
     }
     let rejected = document.tasks.iter().filter(|task| !task.accepted).count();
-    output.json(&json!({"tasks": document.tasks.len(), "rejected": rejected, "document": CHECKS}))?;
+    output.json(&document)?;
     match rejected {
         0 => Ok(()),
-        _ => {
-            Err(Failure::new(Exit::Failed, format!("{rejected} tasks have findings of severity error"))
-                .silent())
-        }
+        _ => Err(Failure::new(
+            Exit::Failed,
+            format!("findings of severity error in {}", count(rejected, "task")),
+        )
+        .silent()),
     }
 }
 

@@ -8,11 +8,13 @@ use serde_json::json;
 
 use crate::cli;
 use crate::failure::{Exit, Failure, OrExit, Result};
-use crate::output::Output;
+use crate::output::{Output, count};
 use crate::project::Project;
 use crate::stage::materialize::{self, TASKS};
 use crate::stage::{prove, resolve};
 
+/// No inventory of a host comes near this size.
+const HOST_LIMIT: u64 = 64 << 20;
 /// Directory of frozen sets.
 pub const FROZEN: &str = "frozen";
 
@@ -45,6 +47,8 @@ pub fn write(output: Output, project: &Project) -> Result<Frozen> {
     let (proofs, _) = prove::load(project)?;
     let mut inputs = resolve::inputs(project)?;
     inputs.insert(resolve::SELECTION.to_owned(), selection_digest);
+    let host = project.path(prove::HOST);
+    let host_inventory = if host.exists() { Some(artifact::read_bounded(&host, HOST_LIMIT)?) } else { None };
     let frozen = dataset::freeze(&FreezeInput {
         name: &project.recipe.dataset.name,
         version: &project.recipe.dataset.version,
@@ -54,6 +58,7 @@ pub fn write(output: Output, project: &Project) -> Result<Frozen> {
         proofs: &proofs,
         inputs: &inputs,
         aliases: &project.recipe.aliases,
+        host_inventory: host_inventory.as_deref(),
         tasks: &project.path(TASKS),
         frozen: &project.path(FROZEN),
     })
@@ -96,7 +101,7 @@ fn check(output: Output, directory: &Path, aliases: &AliasTable) -> Result {
             Ok(())
         }
         n => {
-            let message = format!("{} is not as it was frozen: {n} problems", directory.display());
+            let message = format!("{} is not as it was frozen: {}", directory.display(), count(n, "problem"));
             Err(Failure::new(Exit::Conflict, message).silent())
         }
     }

@@ -8,8 +8,8 @@ use rayon::prelude::*;
 use recipe::{Recipe, Workspace};
 use record::{Instance, MaterializeDocument, MaterializedTask, PlannedTask, Profile, RefusedTask};
 use serde_json::json;
-use source::{PullMode, Pulled, Records};
-use task::materialize::{BaseTree, MaterializeInput, Settings, materialize};
+use source::{PullMode, Pulled, Records, SeatrialLock};
+use task::materialize::{BaseTree, MaterializeInput, Settings, TaskFiles, materialize};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -41,11 +41,11 @@ pub fn run(output: Output, project: &Project) -> Result {
 
 /// Writes every task directory and the document.
 pub fn write(output: Output, project: &Project, pulled: &Pulled) -> Result<MaterializeDocument> {
-    let (plan, reserves) = plan::load(project, pulled)?;
+    let (plan, reserves) = plan::load(project)?;
     let planned: Vec<PlannedTask> = plan.tasks.into_iter().chain(reserves.tasks).collect();
     let materializer = Materializer::new(project, pulled)?;
     let trees = materializer.trees(&planned)?;
-    let results: Vec<Result<MaterializedTask, RefusedTask>> = planned
+    let results: Vec<Result<(MaterializedTask, Vec<String>), RefusedTask>> = planned
         .par_iter()
         .map(|planned| {
             materializer.one(planned, &trees).map_err(|(reason, detail)| RefusedTask {
@@ -59,13 +59,18 @@ pub fn write(output: Output, project: &Project, pulled: &Pulled) -> Result<Mater
     let (mut tasks, mut refused) = (Vec::new(), Vec::new());
     for result in results {
         match result {
-            Ok(task) => tasks.push(task),
+            Ok((task, notes)) => {
+                for note in notes {
+                    output.warn(format_args!("{}: {note}", task.task_id));
+                }
+                tasks.push(task);
+            }
             Err(task) => refused.push(task),
         }
     }
     let document = MaterializeDocument {
         schema: <MaterializeDocument as artifact::Document>::SCHEMA.into(),
-        inputs: inputs(project, pulled)?,
+        inputs: inputs(project, &pulled.lock)?,
         tasks,
         refused,
     };
@@ -83,19 +88,15 @@ pub fn write(output: Output, project: &Project, pulled: &Pulled) -> Result<Mater
 
 /// The document and its digest; refused when the plan, the lock or the recipe has moved on, or a directory was changed.
 pub fn load(project: &Project) -> Result<(MaterializeDocument, Digest)> {
+    plan::load(project)?;
     let (document, digest) = artifact::load::<MaterializeDocument>(&project.path(MATERIALIZE))?;
     let again = |message: String| {
         Failure::new(Exit::Conflict, message).hint("run `seatrial materialize`, or `seatrial up`")
     };
-    for name in [PLAN, RESERVES] {
-        if document.inputs.get(name) != Some(&file_digest(&project.path(name))?) {
-            return Err(again(format!("{MATERIALIZE} was made from another {name}")));
-        }
-    }
-    if document.inputs.get("seatrial.toml") != Some(&recipe_digest(&project.recipe)?)
-        || document.inputs.get("verifier") != Some(&verifier::digest())
-    {
-        return Err(again(format!("{MATERIALIZE} was made from another recipe or by another version")));
+    if document.inputs != inputs(project, &sources::lock(project)?)? {
+        return Err(again(format!(
+            "{MATERIALIZE} was made from another plan or recipe, or by another version"
+        )));
     }
     let changed = document.tasks.par_iter().find_first(|task| {
         let directory = project.path(TASKS).join(task.task_id.as_str());
@@ -107,13 +108,6 @@ pub fn load(project: &Project) -> Result<(MaterializeDocument, Digest)> {
     }
 }
 
-/// Whether the document is there and fresh.
-pub fn is_fresh(project: &Project, pulled: &Pulled) -> bool {
-    let as_before =
-        |document: &MaterializeDocument| inputs(project, pulled).is_ok_and(|now| now == document.inputs);
-    load(project).is_ok_and(|(document, _)| as_before(&document))
-}
-
 /// The digest of a file as it stands.
 pub fn file_digest(path: &Path) -> Result<Digest> {
     let file = std::fs::File::open(path)
@@ -121,11 +115,11 @@ pub fn file_digest(path: &Path) -> Result<Digest> {
     Digest::of_reader(file).or_exit(Exit::Failed)
 }
 
-fn inputs(project: &Project, pulled: &Pulled) -> Result<artifact::Inputs> {
+fn inputs(project: &Project, lock: &SeatrialLock) -> Result<artifact::Inputs> {
     Ok(BTreeMap::from([
         (PLAN.to_owned(), file_digest(&project.path(PLAN))?),
         (RESERVES.to_owned(), file_digest(&project.path(RESERVES))?),
-        (sources::LOCK.to_owned(), section_digest(&pulled.lock)?),
+        (sources::LOCK.to_owned(), section_digest(&lock)?),
         ("seatrial.toml".to_owned(), recipe_digest(&project.recipe)?),
         ("verifier".to_owned(), verifier::digest()),
     ]))
@@ -213,7 +207,11 @@ impl<'a> Materializer<'a> {
         }
     }
 
-    fn one(&self, planned: &PlannedTask, trees: &Trees) -> Result<MaterializedTask, (&'static str, String)> {
+    fn one(
+        &self,
+        planned: &PlannedTask,
+        trees: &Trees,
+    ) -> Result<(MaterializedTask, Vec<String>), (&'static str, String)> {
         let recipe = &self.project.recipe.materialize;
         let instance = self
             .instances
@@ -251,14 +249,15 @@ impl<'a> Materializer<'a> {
             settings: &settings,
             verifier: &verifier,
         };
-        let files = materialize(&input).map_err(|refusal| (refusal.reason.name(), refusal.to_string()))?;
+        let files = materialize(&input)
+            .map_err(|refusal| (refusal.reason.name(), format!("{}: {}", refusal.field, refusal.reason)))?;
 
         let failed = |error: task::TaskError| ("task_not_written", error.to_string());
         let directory = self.project.path(TASKS).join(planned.task_id.as_str());
         task::write_task(&directory, &files).map_err(failed)?;
         let digests = task::digest_task(&directory).map_err(failed)?;
         let row = to_canonical_json(instance).map_err(|error| ("instance_invalid", error.to_string()))?;
-        Ok(MaterializedTask {
+        let task = MaterializedTask {
             task_id: planned.task_id.clone(),
             stage: planned.stage.clone(),
             repo: planned.repo.clone(),
@@ -269,6 +268,14 @@ impl<'a> Materializer<'a> {
             base_image,
             workspace_source: clean.source.clone(),
             instance_digest: Digest::of(row),
-        })
+        };
+        Ok((task, notes_on(&files)))
     }
+}
+
+/// What a person should know about a task that was written all the same.
+fn notes_on(files: &TaskFiles) -> Vec<String> {
+    let missing =
+        files.missing_tests.iter().map(|file| format!("FAIL_TO_PASS names {file}, which the tree lacks"));
+    missing.chain(files.notes.iter().map(ToString::to_string)).collect()
 }

@@ -7,7 +7,7 @@ use plan::{Candidate, PlanError, PlanInput, PlanStats, PoolRules, SetExpr};
 use recipe::{PoolRecipe, Recipe};
 use record::{PlanDocument, SourceInput};
 use serde_json::json;
-use source::{PullMode, Pulled, Records};
+use source::{PullMode, Pulled, Records, SeatrialLock};
 
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, table};
@@ -45,10 +45,10 @@ pub fn write(output: Output, project: &Project, pulled: &Pulled) -> Result<PlanS
 }
 
 /// The plan and the reserves; refused when the lock or the recipe has moved on since.
-pub fn load(project: &Project, pulled: &Pulled) -> Result<(PlanDocument, PlanDocument)> {
+pub fn load(project: &Project) -> Result<(PlanDocument, PlanDocument)> {
     let (plan, _) = artifact::load::<PlanDocument>(&project.path(PLAN))?;
     let (reserves, _) = artifact::load::<PlanDocument>(&project.path(RESERVES))?;
-    let inputs = inputs(project, pulled)?;
+    let inputs = inputs(project, &sources::lock(project)?)?;
     if plan.inputs != inputs || reserves.inputs != inputs {
         let message = format!("{PLAN} was made from other sources or another recipe");
         return Err(Failure::new(Exit::Conflict, message).hint("run `seatrial plan`, or `seatrial up`"));
@@ -56,14 +56,9 @@ pub fn load(project: &Project, pulled: &Pulled) -> Result<(PlanDocument, PlanDoc
     Ok((plan, reserves))
 }
 
-/// Whether both documents are there and fresh.
-pub fn is_fresh(project: &Project, pulled: &Pulled) -> bool {
-    load(project, pulled).is_ok()
-}
-
 /// What the plan is made from: every source as locked, and the parts of the recipe that decide.
-fn inputs(project: &Project, pulled: &Pulled) -> Result<BTreeMap<String, SourceInput>> {
-    let mut inputs = pulled.lock.sources.clone();
+fn inputs(project: &Project, lock: &SeatrialLock) -> Result<BTreeMap<String, SourceInput>> {
+    let mut inputs = lock.sources.clone();
     inputs.insert(
         "seatrial.toml".into(),
         SourceInput {
@@ -83,7 +78,7 @@ fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
     let recipe = &project.recipe;
     let models = recipe.evidence.models.iter().map(|(prefix, family)| (prefix.as_str(), family.as_str()));
     let mut input = PlanInput {
-        inputs: inputs(project, pulled)?,
+        inputs: inputs(project, &pulled.lock)?,
         models: plan::ModelTable::new(models).or_exit(Exit::Usage)?,
         cross_source: match recipe.evidence.cross_source {
             recipe::CrossSource::Any => plan::CrossSource::Any,

@@ -12,7 +12,7 @@ use trial::{Agent, JobSpec, TrialTask};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
-use crate::output::Output;
+use crate::output::{Output, count};
 use crate::progress;
 use crate::project::{Project, section_digest};
 use crate::stage::check::{self, CHECKS};
@@ -20,6 +20,8 @@ use crate::stage::materialize::{self, MATERIALIZE, TASKS};
 
 /// Name of the document.
 pub const PROOFS: &str = "proofs.json";
+/// The inventory of the host, where tasks ran on its own system.
+pub const HOST: &str = "host.json";
 /// The ledger's file.
 pub const LEDGER: &str = "ledger.db";
 /// Passing failures of one kind that are made good by another run.
@@ -41,7 +43,7 @@ pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     }))?;
     match document.tasks.len() - accepted {
         0 => Ok(()),
-        rest => Err(Failure::new(Exit::Failed, format!("{rest} tasks are not accepted")).silent()),
+        rest => Err(Failure::new(Exit::Failed, format!("{} not accepted", count(rest, "task"))).silent()),
     }
 }
 
@@ -99,6 +101,9 @@ fn prove(
     let prover = Prover::new(spec, bench.images.clone(), ledger);
     bench.run(async {
         let assessed = prover.assess(candidates).await.or_exit(Exit::Failed)?;
+        if let Some(inventory) = bench.images.host_inventory() {
+            artifact::write_atomic(&project.path(HOST), &inventory)?;
+        }
         let planned: u64 = assessed.iter().map(Assessed::expected).sum();
         if planned == 0 {
             return Ok(assessed.into_iter().map(Assessed::proved).collect());

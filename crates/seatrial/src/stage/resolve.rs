@@ -61,6 +61,12 @@ pub fn write(output: Output, project: &Project) -> Result<(Selection, BTreeMap<T
             Failure::from_error(Exit::Refused, &error)
                 .hint("nothing was written; see `seatrial status`, or set allow_shortfall = true")
         })?;
+    if resolved.selection.tasks.is_empty() {
+        let message = "no accepted task is left to choose from";
+        return Err(
+            Failure::new(Exit::Refused, message).hint("nothing was written; `seatrial status` says why")
+        );
+    }
     artifact::store(&project.path(SELECTION), &resolved.selection)?;
     let sizes = resolved.sizes;
     output.stage(
@@ -93,7 +99,9 @@ pub fn load(project: &Project) -> Result<(Selection, Digest)> {
 
 /// Digests of everything that decides the selection.
 pub fn inputs(project: &Project) -> Result<artifact::Inputs> {
-    let mut inputs = BTreeMap::from([("seatrial.toml".to_owned(), section_digest(&project.recipe.resolve)?)]);
+    let recipe = &project.recipe;
+    let recipe = section_digest(&(&recipe.resolve, &recipe.pools, &recipe.aliases))?;
+    let mut inputs = BTreeMap::from([("seatrial.toml".to_owned(), recipe)]);
     for name in [PLAN, RESERVES, MATERIALIZE, CHECKS, PROOFS] {
         inputs.insert(name.to_owned(), file_digest(&project.path(name))?);
     }

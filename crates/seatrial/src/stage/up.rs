@@ -19,12 +19,12 @@ use crate::stage::{check, export, freeze, materialize, plan, prove, resolve, sou
 pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     let begun = Instant::now();
     let pulled = source::pull(output, project, PullMode::Lock)?;
-    if plan::is_fresh(project, &pulled) {
+    if plan::load(project).is_ok() {
         output.stage("plan", "as before");
     } else {
         plan::write(output, project, &pulled)?;
     }
-    if materialize::is_fresh(project, &pulled) {
+    if materialize::load(project).is_ok() {
         output.stage("materialize", "as before");
     } else {
         materialize::write(output, project, &pulled)?;

@@ -1,6 +1,7 @@
 //! What a patch is made of.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use crate::printable;
 
@@ -79,6 +80,23 @@ pub enum Note {
         /// By how many lines it moved.
         lines: i64,
     },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FinalNewlineRepaired => f.write_str("the patch had lost its final newline"),
+            Self::LineEndsRepaired => f.write_str("the patch had got CRLF line ends"),
+            Self::Offset { path, hunk, lines } => {
+                write!(
+                    f,
+                    "hunk {hunk} of `{path}` applies {} lines {}",
+                    lines.abs(),
+                    if *lines < 0 { "earlier" } else { "later" }
+                )
+            }
+        }
+    }
 }
 
 /// Why a patch cannot be read or applied.
