@@ -3,6 +3,7 @@
 mod cli;
 mod command;
 mod failure;
+mod interruption;
 mod output;
 mod progress;
 mod project;
@@ -46,6 +47,9 @@ fn main() -> ExitCode {
     };
     start_logging(cli.log.as_deref());
     let output = Output { json: cli.json, quiet: cli.quiet };
+    if let Err(error) = interruption::listen(output) {
+        output.warn(format_args!("interruptions will not be noticed: {error}"));
+    }
     match run(cli, output) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

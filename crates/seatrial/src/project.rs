@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::stage::export::EXPORTS;
+use crate::stage::freeze::FROZEN;
+use crate::stage::materialize::TASKS;
 use crate::workbench::{Places, Workbench};
 
 /// A recipe that is read and the directory it stands in.
@@ -57,13 +60,34 @@ impl Project {
             .open(&path)
             .or_exit(Exit::Failed)?;
         match file.file().try_lock() {
-            Ok(()) => Ok(Claim { _file: file }),
+            Ok(()) => {
+                self.sweep();
+                Ok(Claim { _file: file })
+            }
             Err(std::fs::TryLockError::WouldBlock) => {
                 let message = format!("another seatrial is working in {}", self.root.display());
                 Err(Failure::new(Exit::Conflict, message)
                     .hint("wait until it ends, or end it; nothing was changed"))
             }
             Err(std::fs::TryLockError::Error(error)) => Err(Failure::from_error(Exit::Failed, &error)),
+        }
+    }
+
+    /// Removes what a killed program was just writing: nobody else writes here now.
+    fn sweep(&self) {
+        let mut places = vec![self.root.clone()];
+        places.extend([TASKS, FROZEN, EXPORTS].map(|name| self.path(name)));
+        places.extend(entries(&self.path(EXPORTS)));
+        for path in places.iter().flat_map(|place| entries(place)) {
+            let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            if !(name.starts_with(".seatrial-") && name.ends_with(".tmp")) {
+                continue;
+            }
+            let removed =
+                if path.is_dir() { fs_err::remove_dir_all(&path) } else { fs_err::remove_file(&path) };
+            if let Err(error) = removed {
+                tracing::warn!(%error, "what a killed program left behind cannot be removed");
+            }
         }
     }
 
@@ -107,6 +131,12 @@ impl Project {
     pub fn frozen_name(&self, count: usize) -> String {
         format!("{}-{count}-{}", self.recipe.dataset.name, self.recipe.dataset.version)
     }
+}
+
+/// What lies in a directory; nothing where there is none.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect()
 }
 
 /// The digest of a part of the recipe, as an input of a stage.

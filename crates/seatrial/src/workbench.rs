@@ -17,6 +17,7 @@ use trial::{Event, Images, ImagesConfig, Job, JobSpec, LocalImages, TrialError};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::interruption::block_on;
 
 /// Memory that one trial is assumed to use when the task states no limit.
 const TRIAL_MEMORY: u64 = 1 << 30;
@@ -153,28 +154,4 @@ fn available_memory() -> Option<u64> {
 /// Runs work that needs no sandbox, with the same answer to interruptions.
 pub fn run_alone<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     block_on(&Runtime::new().or_exit(Exit::Failed)?, work)
-}
-
-fn block_on<T>(runtime: &Runtime, work: impl Future<Output = Result<T>>) -> Result<T> {
-    runtime.block_on(async {
-        tokio::select! {
-            result = work => result,
-            () = interrupted() => Err(Failure::new(Exit::Interrupted, "interrupted")
-                .hint("what was finished is kept; run the same command again to go on")),
-        }
-    })
-}
-
-/// Waits for Ctrl-C or a polite request to end.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
-    }
 }

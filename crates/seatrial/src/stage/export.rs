@@ -11,7 +11,7 @@ use crate::project::Project;
 use crate::stage::freeze;
 
 /// Directory of exports.
-const EXPORTS: &str = "exports";
+pub const EXPORTS: &str = "exports";
 
 /// The command.
 pub fn run(output: Output, project: &Project) -> Result {
