@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The floors from the bottom up. A room may know rooms on floors below its own.
 const FLOORS: [&[&str]; 9] = [
-    &["ident"],
+    &["ident", "corpus"],
     &["artifact"],
     &["record"],
     &["recipe", "source", "plan", "task", "grade", "ledger"],

@@ -1,3 +1,13 @@
 //! End-to-end tests of the binary, and of the workspace itself.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests may stop at once, and say what they skip"
+)]
 
 mod architecture;
+mod command_line;
+mod interrupt;
+mod main_job;
+mod project;
+mod tasks;

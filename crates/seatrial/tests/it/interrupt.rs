@@ -1,0 +1,217 @@
+//! What an interrupted `up` leaves behind, and how the next one goes on.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use walkdir::WalkDir;
+
+use crate::project::{Ended, Project, children, sandboxes_run};
+
+/// Moments of an `up` at which it can be interrupted: what has to be there first.
+const BEFORE_TRIALS: [&str; 3] = ["seatrial.lock", "plan.json", "checks.json"];
+
+/// An `up` that is running, in a process group of its own as on a terminal.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    fn start(project: &Project) -> Self {
+        let mut command = project.command(&["up", "-j", "2"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        Self { child: command.spawn().unwrap() }
+    }
+
+    /// Waits until something is there.
+    #[track_caller]
+    fn wait_for(&mut self, what: &str, mut condition: impl FnMut() -> bool) {
+        let end = Instant::now() + Duration::from_secs(120);
+        while !condition() {
+            assert!(self.child.try_wait().unwrap().is_none(), "`up` ended before {what}");
+            assert!(Instant::now() < end, "no {what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sends a signal to the program, or to its whole process group as a terminal does.
+    fn signal(&self, signal: &str, group: bool) {
+        let target = if group { format!("-{}", self.child.id()) } else { self.child.id().to_string() };
+        let status = Command::new("sh").args(["-c", "kill -s \"$0\" -- \"$1\"", signal, &target]).status();
+        assert!(status.unwrap().success(), "kill -s {signal} {target}");
+    }
+
+    fn end(self) -> Ended {
+        let output = self.child.wait_with_output().unwrap();
+        Ended {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Processes that work in `directory` or see a file system from there.
+fn processes_in(directory: &Path) -> Vec<String> {
+    let marker = directory.to_str().unwrap();
+    children(Path::new("/proc"))
+        .into_iter()
+        .filter(|path| path.file_name().unwrap().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|path| path.file_name().unwrap().to_string_lossy() != std::process::id().to_string())
+        .filter_map(|path| {
+            let text = |name: &str| std::fs::read(path.join(name)).unwrap_or_default();
+            let command = String::from_utf8_lossy(&text("cmdline")).replace('\0', " ");
+            let mounts = String::from_utf8_lossy(&text("mountinfo")).into_owned();
+            (command.contains(marker) || mounts.contains(marker))
+                .then(|| format!("{}: {command}", path.display()))
+        })
+        .collect()
+}
+
+/// Control groups of a process that made sandboxes.
+fn groups_of(process: u32) -> Vec<String> {
+    let marker = format!("seatrial-{process}-");
+    WalkDir::new("/sys/fs/cgroup")
+        .into_iter()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&marker))
+        .map(|entry| entry.path().display().to_string())
+        .collect()
+}
+
+/// Waits for the end of everything that a process started; the system ends it, but not within the call.
+#[track_caller]
+fn nothing_is_left(project: &Project, process: u32, groups_too: bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let groups = if groups_too { groups_of(process) } else { Vec::new() };
+        let left = [processes_in(project.root()), groups].concat();
+        if left.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < end, "{left:#?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(project.root().to_str().unwrap()), "{mounts}");
+}
+
+/// How many trials have a result, and how many have been begun.
+fn progress(project: &Project) -> (usize, usize) {
+    let trials = project.trials();
+    (trials.iter().filter(|trial| trial.join("result.json").exists()).count(), trials.len())
+}
+
+/// Observations in the ledger over all planned tasks.
+fn observations(project: &Project) -> usize {
+    let status = project.run(&["status", "--json"]).with_code(0).json();
+    let tasks = status["tasks"].as_object().unwrap();
+    tasks
+        .keys()
+        .map(|task| {
+            let life = project.run(&["status", "--json", task]).with_code(0).json();
+            life["observations"].as_array().unwrap().len()
+        })
+        .sum()
+}
+
+fn undisturbed() -> Value {
+    Project::quick().up()["semantic_digest"].clone()
+}
+
+#[test]
+fn an_interrupted_up_leaves_nothing_running_and_goes_on() {
+    if !sandboxes_run() {
+        return;
+    }
+    let project = Project::new();
+    for (moment, signal) in BEFORE_TRIALS.into_iter().zip(["INT", "TERM", "HUP"]) {
+        let mut running = Running::start(&project);
+        running.wait_for(moment, || project.path(moment).exists());
+        let process = running.child.id();
+        running.signal(signal, false);
+        let ended = running.end().with_code(130);
+        assert!(ended.stderr.contains("interrupted"), "{ended:?}");
+        nothing_is_left(&project, process, true);
+    }
+    // While trials run: at the first one, at the first that has ended, and with the whole process group.
+    for (begun, done, group) in [(1, 0, false), (2, 1, true), (3, 2, false)] {
+        let before = progress(&project);
+        let mut running = Running::start(&project);
+        running.wait_for("a trial", || {
+            let now = progress(&project);
+            now.1 >= before.1 + begun && now.0 >= before.0 + done
+        });
+        let process = running.child.id();
+        running.signal("INT", group);
+        running.end().with_code(130);
+        nothing_is_left(&project, process, true);
+        assert_eq!(children(&project.path(".seatrial/sandboxes")), Vec::<std::path::PathBuf>::new());
+        // What was seen is written down; status tells the rest as pending.
+        let status = project.run(&["status", "--json"]).with_code(0).json();
+        assert_eq!(status["pools"]["main"]["total"], 3);
+        assert!(observations(&project) >= progress(&project).0.saturating_sub(2), "{status}");
+    }
+    assert!(observations(&project) > 0, "no finished trial was kept");
+    assert_eq!(project.up()["semantic_digest"], undisturbed());
+    assert_eq!(observations(&project), 18, "a trial that was kept ran again");
+}
+
+#[test]
+fn a_killed_up_leaves_nothing_running_and_goes_on() {
+    if !sandboxes_run() {
+        return;
+    }
+    let project = Project::new();
+    let mut killed = Vec::new();
+    for (begun, done) in [(0, 0), (1, 0), (3, 2)] {
+        let before = progress(&project);
+        let mut running = Running::start(&project);
+        running.wait_for("a trial", || {
+            let now = progress(&project);
+            project.path("plan.json").exists() && now.1 >= before.1 + begun && now.0 >= before.0 + done
+        });
+        killed.push(running.child.id());
+        running.signal("KILL", false);
+        assert_eq!(running.end().code, None);
+        nothing_is_left(&project, killed[killed.len() - 1], false);
+    }
+    // What a program was writing when it was killed stands under such names.
+    let deserted =
+        [".seatrial-a.tmp", "tasks/.seatrial-b.tmp", "frozen/.seatrial-c.tmp"].map(|name| project.path(name));
+    for directory in &deserted {
+        std::fs::create_dir_all(directory.join("environment")).unwrap();
+    }
+    assert_eq!(project.up()["semantic_digest"], undisturbed());
+    assert_eq!(observations(&project), 18, "a trial that was kept ran again");
+    // The next program cleared away what the killed ones could not.
+    assert_eq!(children(&project.path(".seatrial/sandboxes")), Vec::<std::path::PathBuf>::new());
+    for process in killed {
+        assert_eq!(groups_of(process), Vec::<String>::new());
+    }
+    for deserted in deserted {
+        assert!(!deserted.exists(), "{} is still there", deserted.display());
+    }
+}
+
+#[test]
+fn a_second_program_stays_out_of_a_project() {
+    if !sandboxes_run() {
+        return;
+    }
+    let project = Project::quick();
+    let mut running = Running::start(&project);
+    running.wait_for("a trial", || progress(&project).1 > 0);
+    for stage in ["up", "plan", "materialize", "check", "prove", "resolve", "freeze", "export"] {
+        let refused = project.run(&[stage, "--json"]).with_code(5);
+        assert!(refused.json()["error"].as_str().unwrap().contains("another seatrial"), "{refused:?}");
+    }
+    // Reading is no harm.
+    assert_eq!(project.run(&["status", "--json"]).with_code(0).json()["pools"]["main"]["total"], 3);
+    assert!(running.child.try_wait().unwrap().is_none(), "the first one ended too early to say anything");
+    running.end().with_code(0);
+    assert_eq!(project.trials().len(), 6);
+    project.run(&["freeze", "--check"]).with_code(0);
+}
