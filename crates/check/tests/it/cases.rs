@@ -8,7 +8,7 @@ use std::path::Path;
 use check::{CheckOptions, accepted, check_patch, check_path, check_task_ids};
 use record::Finding;
 
-use crate::corpus::{case, copy};
+use crate::copy::copy;
 
 /// `rule file:line` of each finding.
 fn places(findings: &[Finding]) -> Vec<String> {
@@ -18,7 +18,7 @@ fn places(findings: &[Finding]) -> Vec<String> {
 
 /// Checks the task of a case after `prepare` has added what the corpus cannot store.
 fn check_case(name: &str, prepare: impl FnOnce(&Path)) -> Option<Vec<Finding>> {
-    let case = case(name)?;
+    let case = corpus::case(name)?;
     let directory = tempfile::tempdir().unwrap();
     let task = directory.path().join("tiny-add");
     copy(&case.join("tiny-add"), &task);
@@ -147,7 +147,7 @@ fn floating_images_are_reported() {
 
 #[test]
 fn ids_that_differ_in_case_are_both_kept_and_named() {
-    let Some(case) = case("uppercase-task-id") else { return };
+    let Some(case) = corpus::case("uppercase-task-id") else { return };
     let mut ids: Vec<String> = std::fs::read_dir(&case)
         .unwrap()
         .map(|entry| entry.unwrap())
@@ -165,7 +165,7 @@ fn ids_that_differ_in_case_are_both_kept_and_named() {
 
 #[test]
 fn hostile_ids_are_refused() {
-    let Some(case) = case("hostile-task-ids") else { return };
+    let Some(case) = corpus::case("hostile-task-ids") else { return };
     let ids: Vec<String> = serde_json::from_slice(&std::fs::read(case.join("ids.json")).unwrap()).unwrap();
     for id in &ids {
         let findings = check_task_ids(&[id], &CheckOptions::default());
@@ -175,8 +175,8 @@ fn hostile_ids_are_refused() {
 
 #[test]
 fn a_future_commit_is_named_on_every_way_to_it() {
-    let Some(case) = case("git-future-commit-leak") else { return };
-    let base = crate::cases::case("valid-baseline").expect("the cases come together");
+    let Some(case) = corpus::case("git-future-commit-leak") else { return };
+    let base = corpus::case("valid-baseline").expect("the cases come together");
     let directory = tempfile::tempdir().unwrap();
     let task = directory.path().join("tiny-add");
     copy(&base.join("tiny-add"), &task);
@@ -203,7 +203,7 @@ fn patches_are_judged() {
         ("patch-no-newline-marker", "model.patch", &[]),
         ("patch-latin1-bytes", "model.patch", &[]),
     ] {
-        let Some(case) = case(name) else { return };
+        let Some(case) = corpus::case(name) else { return };
         let bytes = std::fs::read(case.join(file)).unwrap();
         assert_eq!(places(&check_patch("p", &bytes, &CheckOptions::default())), expected, "{name}");
     }
@@ -211,7 +211,7 @@ fn patches_are_judged() {
 
 #[test]
 fn empty_required_lists_are_refused() {
-    let Some(case) = case("log-empty-required-lists") else { return };
+    let Some(case) = corpus::case("log-empty-required-lists") else { return };
     let lists = std::fs::read_to_string(case.join("expected.json")).unwrap();
     let findings =
         check_case("valid-baseline", |task| std::fs::write(task.join("tests/config.json"), lists).unwrap());

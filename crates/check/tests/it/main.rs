@@ -7,6 +7,6 @@
 )]
 
 mod cases;
-mod corpus;
+mod copy;
 mod public_api;
 mod real_tasks;

@@ -7,11 +7,9 @@ use check::{CheckOptions, TaskView, check_task, explain, rules};
 use rayon::prelude::*;
 use record::{Finding, Severity};
 
-use crate::corpus::corpus;
-
 /// The real task directories with the names that they have where they come from.
 fn tasks() -> Option<Vec<(PathBuf, String)>> {
-    let root = corpus("data/tasks")?;
+    let root = corpus::find("data/tasks")?;
     let index = std::fs::read_to_string(root.join("INDEX.tsv")).unwrap();
     let rows = index.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
     let task = |row: Vec<&str>| {
@@ -89,7 +87,7 @@ fn findings_are_the_same_every_time_and_in_order() {
 /// Configurations alone: what is refused is refused by Harbor too, or could not run.
 #[test]
 fn real_configurations_are_read() {
-    let Some(file) = corpus("data/task-toml-corpus.jsonl") else { return };
+    let Some(file) = corpus::find("data/task-toml-corpus.jsonl") else { return };
     let directory = tempfile::tempdir().unwrap();
     let task = directory.path().join("x");
     std::fs::create_dir(&task).unwrap();
@@ -117,7 +115,7 @@ fn real_configurations_are_read() {
 /// Instances with injected bugs as tasks: the gold lines and the patches of real projects.
 #[test]
 fn real_instances_are_read() {
-    let Some(file) = corpus("data/minismith/instances.jsonl") else { return };
+    let Some(file) = corpus::find("data/minismith/instances.jsonl") else { return };
     let directory = tempfile::tempdir().unwrap();
     let mut counts = BTreeMap::<String, usize>::new();
     for line in std::fs::read_to_string(file).unwrap().lines() {

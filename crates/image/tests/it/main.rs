@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail and report as tests do")]
 
 mod build;
-mod corpus;
 mod layout;
+mod real_dockerfiles;
 mod registry;
 mod sample;
 mod support;

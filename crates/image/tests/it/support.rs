@@ -155,10 +155,3 @@ pub fn flatten(image: &RootImage) -> BTreeMap<String, String> {
     }
     all
 }
-
-/// The corpus of public inputs, where it is present.
-pub fn corpus() -> Option<PathBuf> {
-    let root = std::env::var_os("SEATRIAL_CORPUS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    root.join("data/tasks").is_dir().then_some(root)
-}

@@ -1,7 +1,6 @@
 //! Histories and status files of the kind that people keep by hand, where they are at hand.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use ident::{Digest, TaskId};
 use ledger::{Decision, Needed, ProofKey, ProofRule, decide, reason, tally};
@@ -11,12 +10,7 @@ use serde_json::Value;
 use crate::sample::observation;
 
 fn read(path: &str) -> Option<Value> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join("shared");
-    let root = std::env::var_os("SEATRIAL_CORPUS").map_or_else(default, PathBuf::from);
-    let Ok(text) = fs::read_to_string(root.join("cases").join(path)) else {
-        eprintln!("skipped: no corpus at {}; SEATRIAL_CORPUS names one", root.display());
-        return None;
-    };
+    let text = fs::read_to_string(corpus::find(&format!("cases/{path}"))?).unwrap();
     Some(serde_json::from_str(&text).unwrap())
 }
 

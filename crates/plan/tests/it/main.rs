@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod corpus;
 mod faults;
 mod properties;
+mod published;
 mod rehearsal;
 mod rounds;

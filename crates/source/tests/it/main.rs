@@ -6,7 +6,7 @@
     reason = "a failed step fails its test, and skipped tests say so"
 )]
 
-mod corpus;
+mod collections;
 mod index;
 mod load;
 mod pull;

@@ -3,11 +3,9 @@
 use task::TaskDir;
 use task::config::{ConfigError, ProblemKind, read_config};
 
-use crate::corpus::corpus;
-
 #[test]
 fn every_known_configuration_is_read_or_refused_with_a_place() {
-    let Some(path) = corpus("data/task-toml-corpus.jsonl") else { return };
+    let Some(path) = corpus::find("data/task-toml-corpus.jsonl") else { return };
     let (mut read, mut refused, mut unknown, mut invalid) = (0, 0, 0, 0);
     for line in std::fs::read_to_string(path).unwrap().lines() {
         let row: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -31,7 +29,7 @@ fn every_known_configuration_is_read_or_refused_with_a_place() {
 
 #[test]
 fn task_directories_load_where_harbor_loads_them() {
-    let Some(golden) = corpus("data/harbor-0.26-golden") else { return };
+    let Some(golden) = corpus::find("data/harbor-0.26-golden") else { return };
     let tasks = golden.join("../tasks");
     let table = |name: &str| std::fs::read_to_string(golden.join(name)).unwrap();
     let (loads, fails) = (table("task-hashes-all.tsv"), table("task-load-errors.tsv"));
@@ -55,7 +53,7 @@ fn task_directories_load_where_harbor_loads_them() {
 
 #[test]
 fn all_task_directories_open_or_say_why_not() {
-    let Some(index) = corpus("data/tasks/INDEX.tsv") else { return };
+    let Some(index) = corpus::find("data/tasks/INDEX.tsv") else { return };
     let data = index.parent().unwrap().parent().unwrap().to_owned();
     let text = std::fs::read_to_string(index).unwrap();
     let (mut opened, mut refused) = (0, 0);

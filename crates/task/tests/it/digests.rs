@@ -4,8 +4,6 @@ use std::path::Path;
 
 use task::digest_task;
 
-use crate::corpus::corpus;
-
 /// Compares a table of golden digests with the trees below `root` and returns how many rows it has.
 fn compare(table: &Path, root: &Path) -> usize {
     let text = std::fs::read_to_string(table).unwrap();
@@ -23,14 +21,14 @@ fn compare(table: &Path, root: &Path) -> usize {
 
 #[test]
 fn real_tasks_have_harbors_digests() {
-    let Some(golden) = corpus("data/harbor-0.26-golden") else { return };
+    let Some(golden) = corpus::find("data/harbor-0.26-golden") else { return };
     let rows = compare(&golden.join("task-hashes-all.tsv"), &golden.join("../tasks"));
     assert!(rows > 50, "only {rows} rows");
 }
 
 #[test]
 fn made_tasks_have_harbors_digests() {
-    let Some(golden) = corpus("data/harbor-0.26-golden") else { return };
+    let Some(golden) = corpus::find("data/harbor-0.26-golden") else { return };
     let directory = tempfile::tempdir().unwrap();
     let archive = std::fs::File::open(golden.join("synthetic-tasks.tar")).unwrap();
     tar::Archive::new(archive).unpack(directory.path()).unwrap();

@@ -6,7 +6,6 @@
 )]
 
 mod configs;
-mod corpus;
 mod digests;
 mod patches;
 mod repositories;

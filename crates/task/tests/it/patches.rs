@@ -7,8 +7,6 @@ use std::process::{Command, Stdio};
 use task::patch::{Note, Patch, PatchProblem};
 use task::tree::{Entry, Tree, TreeLimits};
 
-use crate::corpus::corpus;
-
 /// Runs `git apply` on the entries of a tree that a patch names, in a directory of its own, and reads the result.
 fn git_apply(tree: &Tree, patch: &[u8]) -> Option<Tree> {
     let directory = tempfile::tempdir().unwrap();
@@ -45,7 +43,7 @@ fn only(tree: &Tree, patch: &Patch) -> Tree {
 
 #[test]
 fn bugs_of_real_projects_apply_as_git_applies_them_and_come_off_again() {
-    let Some(root) = corpus("data/minismith") else { return };
+    let Some(root) = corpus::find("data/minismith") else { return };
     let repositories: Vec<serde_json::Value> =
         serde_json::from_slice(&std::fs::read(root.join("repositories.json")).unwrap()).unwrap();
     let sdists: BTreeMap<_, _> =
@@ -95,7 +93,7 @@ fn known_patches(path: &Path, into: &mut Vec<String>) {
 
 #[test]
 fn published_patches_are_read_or_refused_with_a_name() {
-    let Some(data) = corpus("data") else { return };
+    let Some(data) = corpus::find("data") else { return };
     let mut texts = Vec::new();
     known_patches(&data.join("instances"), &mut texts);
     known_patches(&data.join("swesmith"), &mut texts);
@@ -120,7 +118,7 @@ fn published_patches_are_read_or_refused_with_a_name() {
 
 #[test]
 fn patches_with_a_history_of_trouble() {
-    let Some(cases) = corpus("cases") else { return };
+    let Some(cases) = corpus::find("cases") else { return };
     let directories: Vec<_> = std::fs::read_dir(cases).unwrap().map(|entry| entry.unwrap().path()).collect();
     let run = |case: &str, target: &str| {
         let is_case = |path: &&std::path::PathBuf| path.to_str().is_some_and(|name| name.ends_with(case));

@@ -6,8 +6,6 @@ use std::process::Command;
 use task::commit::Repository;
 use task::tree::{Entry, Tree, TreeLimits};
 
-use crate::corpus::corpus;
-
 fn git(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "core.quotepath=off"])
@@ -96,7 +94,7 @@ fn an_empty_tree_is_a_commit_too() {
 
 #[test]
 fn real_projects_become_one_commit() {
-    let Some(sdists) = corpus("data/minismith/sdist") else { return };
+    let Some(sdists) = corpus::find("data/minismith/sdist") else { return };
     let mut paths: Vec<_> = std::fs::read_dir(sdists).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     for path in &paths {

@@ -12,8 +12,6 @@ use task::materialize::{
 use task::tree::{Entry, Tree, TreeLimits};
 use task::{TaskDir, digest_task, tree_digest_of, write_task};
 
-use crate::corpus::corpus;
-
 /// A verifier that owns what pytest takes for tests and records which archive it was given.
 struct Pytest;
 
@@ -79,7 +77,7 @@ struct Corpus {
 
 impl Corpus {
     fn open() -> Option<Self> {
-        let root = corpus("data/minismith")?;
+        let root = corpus::find("data/minismith")?;
         let profiles: Vec<Profile> =
             serde_json::from_slice(&std::fs::read(root.join("repositories.json")).unwrap()).unwrap();
         let text = std::fs::read_to_string(root.join("instances.jsonl")).unwrap();

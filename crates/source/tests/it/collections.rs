@@ -1,21 +1,11 @@
 //! Real collections, where they are at hand.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use source::{
     DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Records, Role, RowProblem, SourceError,
     SourceKind, SourceSpec, load,
 };
-
-fn corpus() -> Option<PathBuf> {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join("shared");
-    let root = std::env::var_os("SEATRIAL_CORPUS").map_or_else(default, PathBuf::from);
-    if root.join("data").is_dir() {
-        return Some(root);
-    }
-    eprintln!("skipped: no corpus at {}; SEATRIAL_CORPUS names one", root.display());
-    None
-}
 
 fn read(root: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
     load(&SourceSpec { name: "corpus".into(), kind: SourceKind::File, path: path.into(), role }, root)
@@ -23,7 +13,7 @@ fn read(root: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
 
 #[tokio::test]
 async fn the_working_set_loads_with_its_profiles_and_distributions() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = corpus::find("") else { return };
     let Records::Instances(instances) =
         read(&root, "data/minismith/instances.jsonl", Role::Instances).unwrap()
     else {
@@ -60,7 +50,7 @@ async fn the_working_set_loads_with_its_profiles_and_distributions() {
 
 #[test]
 fn public_evidence_loads_exactly() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = corpus::find("") else { return };
     let count = |path: &str| {
         let Records::RewardMeans(loaded) = read(&root, path, Role::RewardMeans).unwrap() else {
             panic!("another role came back");
@@ -80,7 +70,7 @@ fn public_evidence_loads_exactly() {
 
 #[test]
 fn instances_that_lack_columns_are_refused_by_name() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = corpus::find("") else { return };
     let path = "data/swesmith/mirror-branches/encode__starlette.db5063c2.jsonl";
     let Err(SourceError::Rows { faults, .. }) = read(&root, path, Role::Instances) else {
         panic!("rows without tests were accepted");
@@ -92,7 +82,7 @@ fn instances_that_lack_columns_are_refused_by_name() {
 
 #[test]
 fn line_ends_blanks_and_cuts_are_seen() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = corpus::find("") else { return };
     // The rows are traces, not instances: what counts is where each one is found to begin and to end.
     let lines = |path: &str| match read(&root, path, Role::RewardMeans) {
         Err(SourceError::Rows { faults, .. }) => faults,
@@ -109,7 +99,7 @@ fn line_ends_blanks_and_cuts_are_seen() {
 
 #[test]
 fn task_directories_are_found_by_name() {
-    let Some(root) = corpus() else { return };
+    let Some(root) = corpus::find("") else { return };
     let spec = |path: &str| SourceSpec {
         name: "tasks".into(),
         kind: SourceKind::Dir,

@@ -1,7 +1,7 @@
-//! Recorded logs and reward files of a local corpus, when there is one (`SEATRIAL_CORPUS`).
+//! Recorded logs and reward files of a local corpus, when there is one.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -13,18 +13,6 @@ use crate::twin::{config, has_python, python_answer, rust_answer};
 
 /// The marks SWE-smith's harness prints.
 const SWE_SMITH: Marks<'static> = Marks { begin: ">>>>> Start Test Output", end: ">>>>> End Test Output" };
-
-fn corpus(part: &str) -> Option<PathBuf> {
-    let root = env::var_os("SEATRIAL_CORPUS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let path = root.join(part);
-    if path.is_dir() {
-        Some(path)
-    } else {
-        eprintln!("skipped: no corpus at {}", path.display());
-        None
-    }
-}
 
 /// Finds the case whose folder name, after its number, is this one.
 fn case_folder(cases: &Path, name: &str) -> PathBuf {
@@ -53,7 +41,7 @@ fn strings(value: &Value) -> Vec<String> {
 
 #[test]
 fn recorded_runs_agree_with_their_harness_and_between_the_graders() {
-    let Some(folder) = corpus("data/swesmith") else { return };
+    let Some(folder) = corpus::find("data/swesmith") else { return };
     let with_python = has_python();
     let mut files = Vec::new();
     files_below(&folder, &mut files);
@@ -109,7 +97,7 @@ struct Expected {
 fn log_cases_end_as_their_notes_say() {
     use Framework::{Lines, Pytest, Unittest};
     use Outcome::{Invalid, Resolved, Unresolved};
-    let Some(folder) = corpus("cases") else { return };
+    let Some(folder) = corpus::find("cases") else { return };
     let with_python = has_python();
     let cases = [
         ("log-ansi", Pytest, None, Resolved, None),
@@ -143,7 +131,7 @@ fn log_cases_end_as_their_notes_say() {
 
 #[test]
 fn reward_cases_end_as_their_notes_say() {
-    let Some(folder) = corpus("cases") else { return };
+    let Some(folder) = corpus::find("cases") else { return };
     let cases = [
         ("reward-empty", Err("reward_empty")),
         ("reward-newline", Ok(true)),

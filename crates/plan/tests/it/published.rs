@@ -1,29 +1,17 @@
 //! The rules on published ids and reward means.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use plan::{Cap, EvidenceKind, Note, PlanInput, Reserve, plan};
 use record::RewardMean;
 
 use crate::rounds::{candidate, rules};
 
-fn corpus() -> PathBuf {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    std::env::var_os("SEATRIAL_CORPUS").map_or_else(beside, PathBuf::from)
-}
-
 #[test]
 fn published_rollouts_become_tiers_three_and_four() {
-    let folder = corpus().join("data/swesmith");
-    let (ids, means) = (
-        std::fs::read_to_string(folder.join("all_known_instance_ids.txt")),
-        std::fs::read_to_string(folder.join("swe-master/bon_stats_oss_smith.jsonl")),
-    );
-    let (Ok(ids), Ok(means)) = (ids, means) else {
-        eprintln!("skipped: no corpus at {}", folder.display());
-        return;
-    };
+    let Some(folder) = corpus::find("data/swesmith") else { return };
+    let ids = std::fs::read_to_string(folder.join("all_known_instance_ids.txt")).unwrap();
+    let means = std::fs::read_to_string(folder.join("swe-master/bon_stats_oss_smith.jsonl")).unwrap();
     let ids: Vec<String> = ids.lines().map(str::to_owned).collect();
     let means: Vec<RewardMean> = means.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let known: BTreeSet<&String> = ids.iter().collect();

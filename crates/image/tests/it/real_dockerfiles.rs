@@ -5,14 +5,10 @@ use std::collections::BTreeMap;
 use image::dockerfile::{Builder, Instruction, parse, survey};
 use image::{ImageError, ImageRef};
 
-use crate::support::{Recorder, Workshop, corpus};
+use crate::support::{Recorder, Workshop};
 
 fn dockerfiles() -> Option<Vec<std::path::PathBuf>> {
-    let Some(corpus) = corpus() else {
-        eprintln!("skipped: no corpus of task directories");
-        return None;
-    };
-    let walk = walkdir::WalkDir::new(corpus.join("data/tasks")).sort_by_file_name();
+    let walk = walkdir::WalkDir::new(corpus::find("data/tasks")?).sort_by_file_name();
     let files = walk.into_iter().map(Result::unwrap).filter(|e| e.file_name() == "Dockerfile");
     Some(files.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect())
 }
