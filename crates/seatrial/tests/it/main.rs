@@ -9,5 +9,6 @@ mod architecture;
 mod command_line;
 mod interrupt;
 mod main_job;
+mod minismith;
 mod project;
 mod tasks;
