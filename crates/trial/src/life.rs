@@ -241,14 +241,13 @@ impl Life<'_> {
             .or_else(|| Duration::try_from_secs_f64(verifier.timeout_sec).ok())
             .unwrap_or(Duration::from_secs(600));
         let command = ExecSpec {
-            argv: ["bash", "-c", "/tests/test.sh"].map(String::from).to_vec(),
             env: self.task.verifier_env()?,
             user: Some(verifier.user.clone().unwrap_or_else(|| "0".into())),
             timeout: Some(limit),
             capture: Capture { limit: LOG_LIMIT, merge: true },
             ..ExecSpec::default()
         };
-        let ran = sandbox.exec(&command).await.map_err(|error| setup(error.to_string()))?;
+        let ran = run_tests(sandbox, command).await.map_err(|error| setup(error.to_string()))?;
         self.files.log(&format!("verifier: {:?} in {} ms", ran.status, ran.wall.as_millis()));
         self.files.write("verifier/test-stdout.txt", &ran.stdout.bytes).map_err(disk)?;
         sandbox.kill_all().await.map_err(lost)?;
@@ -285,6 +284,20 @@ impl Life<'_> {
         pack(&directory)
             .map_err(|source| SandboxError::Io { doing: format!("reading {}", directory.display()), source })
     }
+}
+
+/// Starts `/tests/test.sh` with the system's own shell. An agent can put another one ahead on `PATH`, so that one is looked
+/// up by name only in images that have none at the usual places.
+async fn run_tests(sandbox: &dyn Sandbox, mut command: ExecSpec) -> Result<ExecOutcome, SandboxError> {
+    for shell in ["/bin/bash", "/usr/bin/bash"] {
+        command.argv = [shell, "-c", "/tests/test.sh"].map(String::from).to_vec();
+        match sandbox.exec(&command).await {
+            Err(SandboxError::Spawn { .. }) => {}
+            ran => return ran,
+        }
+    }
+    command.argv[0] = "bash".into();
+    sandbox.exec(&command).await
 }
 
 fn begin(phase: &mut Option<Span>) -> Instant {
