@@ -102,6 +102,12 @@ impl<'o> Runs<'o> {
         self.varied().map(|(test, statuses)| format!("{test} ({})", counted(statuses))).collect()
     }
 
+    /// How many tests there are, when no run saw a single one of them.
+    pub(crate) fn unseen(&self) -> Option<usize> {
+        let unseen = |statuses: &BTreeMap<&str, u32>| statuses.keys().all(|status| *status == "missing");
+        (!self.tests.is_empty() && self.tests.values().all(unseen)).then(|| self.tests.len())
+    }
+
     /// Tests that did not pass in some run: failed ones before skipped ones, whose skipping may be in order.
     pub(crate) fn failing_tests(&self) -> Vec<String> {
         let mut failing: Vec<_> = self

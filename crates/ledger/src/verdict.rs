@@ -222,6 +222,9 @@ fn oracle_failure(oracle: &Runs<'_>) -> String {
     let failing = oracle.failing_tests();
     let tests = if failing.is_empty() {
         "the verifier names no test".to_owned()
+    } else if let Some(count) = oracle.unseen() {
+        // Naming some of them would only hide that the suite itself broke down, mostly for want of a package.
+        format!("none of its {count} tests was seen: the suite broke down, see suite.log of a trial")
     } else {
         format!("tests that did not pass: {}", first_five(failing))
     };

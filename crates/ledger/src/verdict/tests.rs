@@ -119,6 +119,21 @@ fn an_oracle_that_fails_is_terminal_and_names_the_tests() {
 }
 
 #[test]
+fn a_suite_that_broke_down_is_said_to_have() {
+    let broken = with_tests(oracle(0.0), &[("t::a", "missing"), ("t::b", "missing")]);
+    let decision = decided(&repeated(&broken, 3));
+    let (reason, detail) = reason_of(&decision);
+    assert_eq!(reason, reason::ORACLE_FAILED);
+    assert_eq!(
+        detail,
+        "the gold solution does not get the reward (oracle: 0 x 3); none of its 2 tests was seen: the suite broke \
+         down, see suite.log of a trial"
+    );
+    let partly = with_tests(oracle(0.0), &[("t::a", "missing"), ("t::b", "passed")]);
+    assert!(reason_of(&decided(&repeated(&partly, 3))).1.contains("t::a (missing x 3)"));
+}
+
+#[test]
 fn one_lucky_oracle_does_not_accept() {
     let coin = [repeated(&oracle(1.0), 7), repeated(&oracle(0.0), 3), repeated(&nop(0.0), 10)].concat();
     assert_eq!(reason_of(&decided(&coin)), (reason::FLAKY, "nop: 0 x 10; oracle: 1 x 7, 0 x 3"));
