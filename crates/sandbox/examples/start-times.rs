@@ -57,7 +57,7 @@ async fn measure(rounds: usize) -> Result<(), Box<dyn Error>> {
         network: Network::None,
         scratch,
     };
-    let (mut plain, mut limited, mut bare, mut repeated) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut plain, mut limited, mut bare, mut apart) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // The first round warms caches and is not counted.
     for round in 0..=rounds {
         spec.limits = Limits::default();
@@ -65,12 +65,12 @@ async fn measure(rounds: usize) -> Result<(), Box<dyn Error>> {
         let b = by_hand(temp.path(), &image)?;
         spec.limits = Limits { cpus: Some(2.0), memory: Some(1 << 30), pids: Some(500), storage: None };
         let c = native(&engine, &spec).await?;
-        let d = one_more_command(&engine, &spec).await?;
+        let d = parts(&engine, &spec).await?;
         if round > 0 {
             plain.push(a);
             bare.push(b);
             limited.push(c);
-            repeated.push(d);
+            apart.push(d);
         }
     }
     let bare = Cost::median(&bare);
@@ -85,9 +85,12 @@ async fn measure(rounds: usize) -> Result<(), Box<dyn Error>> {
         );
     }
     println!("{:<34} {bare}", "bare unshare, mount, chroot");
-    // Its processor time arrives only when the sandbox ends.
-    let wall = Cost::median(&repeated).wall.as_secs_f64() * 1000.0;
-    println!("{:<34} {wall:>8.2} ms", "one more command in a sandbox");
+    for (part, name) in
+        ["of native: start", "of native: one command", "of native: end"].into_iter().enumerate()
+    {
+        let times = apart.iter().filter_map(|times| times.get(part)).copied().collect();
+        println!("{name:<34} {:>8.2} ms", millis(median(times)));
+    }
     Ok(())
 }
 
@@ -100,18 +103,13 @@ struct Cost {
 
 impl Cost {
     fn median(costs: &[Self]) -> Self {
-        let middle = |pick: fn(&Self) -> Duration| {
-            let mut times: Vec<Duration> = costs.iter().map(pick).collect();
-            times.sort_unstable();
-            times.get(times.len() / 2).copied().unwrap_or_default()
-        };
+        let middle = |pick: fn(&Self) -> Duration| median(costs.iter().map(pick).collect());
         Self { wall: middle(|cost| cost.wall), processor: middle(|cost| cost.processor) }
     }
 }
 
 impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let millis = |time: Duration| time.as_secs_f64() * 1000.0;
         write!(f, "{:>8.2} ms {:>10.2} ms", millis(self.wall), millis(self.processor))
     }
 }
@@ -152,13 +150,15 @@ async fn native(engine: &Native, spec: &SandboxSpec) -> Result<Cost, Box<dyn Err
     if outcome.success() { meter.stop() } else { Err("`true` failed".into()) }
 }
 
-async fn one_more_command(engine: &Native, spec: &SandboxSpec) -> Result<Cost, Box<dyn Error>> {
+/// Wall-clock times of the start, of the one command, and of the end.
+async fn parts(engine: &Native, spec: &SandboxSpec) -> Result<[Duration; 3], Box<dyn Error>> {
+    let started = Instant::now();
     let sandbox = engine.start(spec).await?;
-    let meter = Meter::start()?;
+    let start = started.elapsed();
     sandbox.exec(&command()).await?;
-    let cost = meter.stop()?;
+    let command = started.elapsed();
     sandbox.destroy().await?;
-    Ok(cost)
+    Ok([start, command - start, started.elapsed() - command])
 }
 
 fn command() -> ExecSpec {
@@ -195,4 +195,13 @@ fn by_hand(temp: &Path, image: &RootImage) -> Result<Cost, Box<dyn Error>> {
         .status()?;
     fs::remove_dir_all(&directory)?;
     if status.success() { meter.stop() } else { Err("the bare sequence failed".into()) }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
 }
