@@ -105,7 +105,7 @@ impl<'o> Runs<'o> {
     /// How many tests there are, when no run saw a single one of them.
     pub(crate) fn unseen(&self) -> Option<usize> {
         let unseen = |statuses: &BTreeMap<&str, u32>| statuses.keys().all(|status| *status == "missing");
-        (!self.tests.is_empty() && self.tests.values().all(unseen)).then(|| self.tests.len())
+        (!self.tests.is_empty() && self.tests.values().all(unseen)).then_some(self.tests.len())
     }
 
     /// Tests that did not pass in some run: failed ones before skipped ones, whose skipping may be in order.
