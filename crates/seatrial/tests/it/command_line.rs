@@ -149,6 +149,10 @@ fn rules_are_listed_explained_and_applied() {
             .clone()
     };
     assert_eq!(found("instruction.md")["severity"], "error");
+    // A link that leaves the task is named, and not followed.
+    std::os::unix::fs::symlink("/etc/passwd", shelf.root().join("tasks/good/environment/accounts")).unwrap();
+    let leaves = seatrial(shelf.root(), &["check", "--json", "tasks/good"]).with_code(1).stdout;
+    assert!(leaves.contains("environment/accounts") && !leaves.contains("root:"), "{leaves}");
     // A misspelt limit is not silently the default one.
     let misspelt = found("task.toml");
     assert_eq!(misspelt["line"], 4);
@@ -196,17 +200,54 @@ fn a_mistake_in_the_recipe_is_shown_at_its_place() {
 #[test]
 fn a_broken_row_is_named_by_line_task_and_field() {
     let project = Project::new();
-    let text = String::from_utf8(project.read("instances.jsonl")).unwrap();
-    let mut rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut rows = project.rows("instances.jsonl");
     rows[1]["FAIL_TO_PASS"] = json!("not a list");
     rows[2].as_object_mut().unwrap().remove("patch");
-    let broken: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    std::fs::write(project.path("instances.jsonl"), broken).unwrap();
+    project.write_rows("instances.jsonl", &rows);
     let said = project.run(&["source", "pull"]).with_code(2).stderr;
     for named in ["instances.jsonl", "line 2", "49e999da", "FAIL_TO_PASS", "line 3", "92b53359", "patch"] {
         assert!(said.contains(named), "{named} in {said}");
     }
     assert!(!project.path("seatrial.lock").exists());
+}
+
+#[test]
+fn task_ids_that_are_no_file_names_are_refused() {
+    let project = Project::new();
+    let before = tree(project.root().parent().unwrap());
+    let rows = project.rows("instances.jsonl");
+    let hostile = [
+        "../../escape",
+        "a/b",
+        "a\0b",
+        "line\nbreak",
+        "-rf",
+        "",
+        ".",
+        "..",
+        " lead",
+        "trail ",
+        "a:b",
+        "a\\b",
+    ];
+    for id in hostile {
+        let mut rows = rows.clone();
+        rows[1]["instance_id"] = json!(id);
+        project.write_rows("instances.jsonl", &rows);
+        let said = project.run(&["source", "pull"]).with_code(2).stderr;
+        assert!(said.contains("line 2") && said.contains("instance_id"), "{id:?}: {said}");
+    }
+    // On some file systems these two are one.
+    let mut twice = rows.clone();
+    twice[1]["instance_id"] = json!(rows[2]["instance_id"].as_str().unwrap().replace("example", "Example"));
+    project.write_rows("instances.jsonl", &twice);
+    let said = project.run(&["source", "pull"]).with_code(2).stderr;
+    assert!(said.contains("line 2") && said.contains("line 3"), "{said}");
+    project.write_rows("instances.jsonl", &rows);
+    let mut after = tree(project.root().parent().unwrap());
+    after.retain(|path, _| !path.starts_with("set/.seatrial/"));
+    let ids = |files: &std::collections::BTreeMap<String, _>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(ids(&after), ids(&before));
 }
 
 #[test]

@@ -6,9 +6,13 @@
 )]
 
 mod architecture;
+mod cheats;
 mod command_line;
+mod corpus;
 mod interrupt;
 mod main_job;
 mod minismith;
 mod project;
+mod real_data;
 mod tasks;
+mod trials;

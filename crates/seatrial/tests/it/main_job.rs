@@ -170,6 +170,46 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
+fn what_is_refused_is_named_and_the_sums_close() {
+    if !sandboxes_run() {
+        return;
+    }
+    let project = Project::quick();
+    let mut rows = project.rows("instances.jsonl");
+    // The first one's tests pass with the bug already; what the third one's fix has to bring about never happens.
+    let name = |row: &Value| row["instance_id"].as_str().unwrap().to_owned();
+    let (passes, good, never) = (name(&rows[0]), name(&rows[1]), name(&rows[2]));
+    rows[0]["FAIL_TO_PASS"] = serde_json::json!([rows[0]["PASS_TO_PASS"].as_array_mut().unwrap().remove(0)]);
+    rows[2]["FAIL_TO_PASS"] = serde_json::json!(["tests/test_mean.py::test_that_nobody_wrote"]);
+    project.write_rows("instances.jsonl", &rows);
+
+    let up = project.up();
+    let numbers: Vec<i64> =
+        up["steps"].as_array().unwrap().iter().map(|step| step["tasks"].as_i64().unwrap()).collect();
+    let (out, rest) = numbers.split_last().unwrap();
+    assert_eq!((rest.iter().sum::<i64>(), *out), (1, 1), "{up}");
+    let status = project.run(&["status", "--json"]).with_code(0).json();
+    assert_eq!(sums(&status), [3, 1, 2, 0, 0], "{status}");
+    assert_eq!(status["tasks"][&good]["status"], "accepted");
+    for (task, reason) in [(passes, "nop_passed"), (never, "oracle_failed")] {
+        assert_eq!(status["tasks"][&task]["reason"], reason, "{status}");
+        assert!(up["steps"].to_string().contains(&format!("rejected: {reason}")), "{up}");
+        assert!(!children(&project.frozen().join("tasks")).iter().any(|path| path.ends_with(&task)));
+    }
+    let selection = project.json("selection.json");
+    assert!(!selection["shortages"].as_array().unwrap().is_empty(), "{selection}");
+    let proved = project.run(&["prove", "--json"]).with_code(1).json();
+    assert_eq!((&proved["accepted"], &proved["rejected"]), (&1.into(), &2.into()));
+    // Asked for the full size, the same set is refused and nothing else is touched.
+    let frozen = tree(&project.path("frozen"));
+    project.edit("seatrial.toml", "allow_shortfall = true", "allow_shortfall = false");
+    let refused = project.run(&["up", "--json"]).with_code(3).json();
+    assert_eq!(refused["exit_code"], 3);
+    assert_eq!(project.json("selection.json"), selection);
+    assert_eq!(tree(&project.path("frozen")), frozen);
+}
+
+#[test]
 fn the_same_inputs_give_the_same_bytes() {
     if !sandboxes_run() {
         return;
@@ -226,9 +266,9 @@ fn whatever_is_deleted_comes_back() {
     for name in deleted {
         let path = project.path(name);
         if path.is_dir() {
-            std::fs::remove_dir_all(&path).unwrap()
+            std::fs::remove_dir_all(&path).unwrap();
         } else {
-            std::fs::remove_file(&path).unwrap()
+            std::fs::remove_file(&path).unwrap();
         }
         assert_eq!(project.up()["semantic_digest"], digest, "without {name}");
         assert_eq!(project.artifacts(), artifacts, "without {name}");

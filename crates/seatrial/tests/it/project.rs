@@ -132,6 +132,18 @@ impl Project {
         serde_json::from_slice(&self.read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
+    /// The rows of a JSONL file.
+    pub fn rows(&self, name: &str) -> Vec<Value> {
+        let text = String::from_utf8(self.read(name)).expect("UTF-8");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// Writes a JSONL file.
+    pub fn write_rows(&self, name: &str, rows: &[Value]) {
+        let lines: Vec<String> = rows.iter().map(ToString::to_string).collect();
+        std::fs::write(self.path(name), lines.join("\n") + "\n").unwrap();
+    }
+
     /// Replaces a text that is there exactly once.
     #[track_caller]
     pub fn edit(&self, name: &str, from: &str, to: &str) {

@@ -152,11 +152,9 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// The reward.
-    #[track_caller]
-    pub fn reward(&self) -> f64 {
-        let outcome = &self.line["outcome"];
-        outcome["reward"].as_f64().unwrap_or_else(|| panic!("no reward: {outcome}"))
+    /// Whether the trial has exactly this reward.
+    pub fn is_rewarded(&self, reward: f64) -> bool {
+        self.line["outcome"] == serde_json::json!({"reward": reward})
     }
 
     /// Why there is no reward.
