@@ -158,7 +158,8 @@ async fn parts(engine: &Native, spec: &SandboxSpec) -> Result<[Duration; 3], Box
     sandbox.exec(&command()).await?;
     let command = started.elapsed();
     sandbox.destroy().await?;
-    Ok([start, command - start, started.elapsed() - command])
+    let end = started.elapsed();
+    Ok([start, command.saturating_sub(start), end.saturating_sub(command)])
 }
 
 fn command() -> ExecSpec {

@@ -213,3 +213,26 @@ async fn ordinary_users_are_just_that() {
     assert!(!outcome.success());
     sandbox.destroy().await.unwrap();
 }
+
+#[tokio::test]
+async fn devices_in_layers_are_dead() {
+    let bench = Bench::new();
+    let layer = bench.temp.path().join("devices");
+    fs::create_dir(&layer).unwrap();
+    // The kernel's memory and the machine's `null`: even the harmless one cannot be opened from a layer.
+    for (name, minor) in [("mem", 1), ("null", 3)] {
+        let device = rustix::fs::makedev(1, minor);
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        let kind = rustix::fs::FileType::CharacterDevice;
+        if rustix::fs::mknodat(rustix::fs::CWD, layer.join(name), kind, mode, device).is_err() {
+            eprintln!("skipped: only root can make device nodes");
+            return;
+        }
+    }
+    let mut spec = bench.spec("devices");
+    spec.image = bench.image(&[&layer]);
+    let sandbox = start(&spec).await;
+    let outcome = sandbox.exec(&sh("ls /mem /null; cat /mem; cat /null && echo open")).await.unwrap();
+    assert_eq!(text(&outcome), "/mem\n/null\n");
+    sandbox.destroy().await.unwrap();
+}

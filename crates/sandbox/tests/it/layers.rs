@@ -194,7 +194,7 @@ fn copy_with_libraries(program: &Path, root: &Path) {
 #[tokio::test]
 async fn many_layers_fit() {
     let bench = Bench::new();
-    let layers: Vec<_> = (0..120)
+    let layers: Vec<_> = (0..300)
         .map(|number| {
             let path =
                 bench.temp.path().join(format!("a-layer-with-a-rather-long-name-and-a-comma,colon:{number}"));
@@ -204,7 +204,7 @@ async fn many_layers_fit() {
         })
         .collect();
     let above: Vec<&Path> = layers.iter().map(std::path::PathBuf::as_path).collect();
-    assert_eq!(see(&bench, &above, "ls /usr/many | wc -l").await.trim(), "120");
+    assert_eq!(see(&bench, &above, "ls /usr/many | wc -l").await.trim(), "300");
 }
 
 #[tokio::test]

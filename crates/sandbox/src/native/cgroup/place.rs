@@ -119,6 +119,13 @@ mod tests {
         assert_eq!(elsewhere.unified, None);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_taken(mounts in "[ -~\\n]{0,200}", membership in "[ -~\\n]{0,100}") {
+            let _ = Places::parse(&mounts, &membership);
+        }
+    }
+
     #[test]
     fn odd_lines_are_passed_over() {
         assert_eq!(Places::parse("nonsense\n\n1 2 3 - cgroup\n", "x\n::\n"), Places::default());

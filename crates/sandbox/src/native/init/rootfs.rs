@@ -50,6 +50,12 @@ const PROC_HIDDEN: &[&str] = &[
     "vmallocinfo",
 ];
 
+/// Bytes of mount options that the kernel takes: one page.
+const MAX_OPTIONS: usize = 4096;
+
+/// Layers that one overlay takes (`OVL_MAX_STACK`).
+const MAX_LAYERS: usize = 500;
+
 /// Mode of a temporary directory.
 const TEMPORARY: Mode = Mode::from_raw_mode(0o1777);
 
@@ -141,22 +147,36 @@ impl Stage {
 }
 
 fn mount_overlay(overlay: &Overlay, base: Option<&Path>, target: &OwnedFd) -> io::Result<()> {
-    // Descriptors keep the option string short (it has to fit a page), need no quoting, and keep host paths out of
-    // the sandbox's mount table.
+    // Layers are named by descriptor, relative to the directory of descriptors. That keeps the option string short
+    // (it has to fit a page), needs no quoting, and keeps host paths out of the sandbox's mount table.
+    rustix::process::chdir("/proc/self/fd")?;
+    let number = |fd: &OwnedFd| fd.as_raw_fd().to_string();
     let lowers = overlay.lowers.iter().map(PathBuf::as_path).chain(base).map(path_fd);
     let lowers = lowers.collect::<io::Result<Vec<OwnedFd>>>()?;
     let (upper, work) = (path_fd(&overlay.upper)?, path_fd(&overlay.work)?);
-    let lower_paths: Vec<String> = lowers.iter().map(by_fd).collect();
+    let names: Vec<String> = lowers.iter().map(number).collect();
     // `volatile`: nothing written here has to survive a crash, so no flush on unmount or `fsync`.
-    let options = CString::new(format!(
+    let options = format!(
         "userxattr,volatile,lowerdir={},upperdir={},workdir={}",
-        lower_paths.join(":"),
-        by_fd(&upper),
-        by_fd(&work)
-    ))
-    .map_err(io::Error::other)?;
-    rustix::mount::mount("overlay", by_fd(target), "overlay", MountFlags::empty(), options.as_c_str())?;
-    Ok(())
+        names.join(":"),
+        number(&upper),
+        number(&work)
+    );
+    if options.len() >= MAX_OPTIONS || lowers.len() > MAX_LAYERS {
+        return Err(io::Error::other(format!("{} layers are more than the kernel mounts", lowers.len())));
+    }
+    let options = CString::new(options).map_err(io::Error::other)?;
+    let flags = MountFlags::empty();
+    rustix::mount::mount("overlay", by_fd(target), "overlay", flags, options.as_c_str()).map_err(|error| {
+        let hint = match error {
+            rustix::io::Errno::INVAL => {
+                "; the scratch directory must lie on a file system that can hold an overlay's changes, \
+                 not on an overlay"
+            }
+            _ => "",
+        };
+        io::Error::other(format!("{error}{hint}"))
+    })
 }
 
 fn mount_proc(root: BorrowedFd<'_>) -> io::Result<()> {

@@ -73,7 +73,10 @@ fn resolve(spec: &str, passwd: &str, group: &str) -> Result<Identity, String> {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, uid, gid, _, home, ..] = fields[..] else { return None };
         let (uid, gid) = (uid.parse::<u32>().ok()?, gid.parse::<u32>().ok()?);
-        (name == user || number == Some(uid)).then(|| (name.to_owned(), uid, gid, home.to_owned()))
+        // A number is never taken for a name: the files are the sandbox's to forge.
+        number
+            .map_or(name == user, |number| number == uid)
+            .then(|| (name.to_owned(), uid, gid, home.to_owned()))
     });
     let (name, uid, own_gid, home) = match (account, number) {
         (Some(found), _) => found,
@@ -82,9 +85,9 @@ fn resolve(spec: &str, passwd: &str, group: &str) -> Result<Identity, String> {
     };
     let gid = match wanted_group {
         None | Some("") => own_gid,
-        Some(wanted) => match (wanted.parse::<u32>(), group_id(group, wanted)) {
-            (_, Some(gid)) | (Ok(gid), None) => gid,
-            (Err(_), None) => return Err(format!("no group `{wanted}` in /etc/group of the sandbox")),
+        Some(wanted) => match wanted.parse::<u32>().ok().or_else(|| group_id(group, wanted)) {
+            Some(gid) => gid,
+            None => return Err(format!("no group `{wanted}` in /etc/group of the sandbox")),
         },
     };
     let groups =
@@ -163,6 +166,22 @@ mod tests {
     fn a_number_without_account_is_taken_as_it_is() {
         assert_eq!(id("4242").unwrap(), Identity { uid: 4242, gid: 0, groups: vec![], home: "/".into() });
         assert_eq!(id("4242:7").unwrap().gid, 7);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_taken(spec in "[a-z0-9:]{0,12}", passwd in "[a-z0-9:\\n]{0,120}", group in "[a-z0-9:,\\n]{0,120}") {
+            if let Ok(identity) = resolve(&spec, &passwd, &group) {
+                proptest::prop_assert!(identity.home.starts_with('/') || !passwd.is_empty());
+            }
+        }
+
+        #[test]
+        fn numbers_always_resolve(uid: u32, gid: u32, passwd in "[a-z0-9:\\n]{0,120}", group in "[a-z0-9:,\\n]{0,120}") {
+            let forged = format!("{uid}:x:1:1::/:\n{passwd}");
+            let identity = resolve(&format!("{uid}:{gid}"), &forged, &format!("{gid}:x:1:\n{group}")).unwrap();
+            proptest::prop_assert_eq!((identity.uid, identity.gid), (uid, gid));
+        }
     }
 
     #[test]
