@@ -6,6 +6,7 @@
 )]
 
 mod architecture;
+mod bases;
 mod cheats;
 mod command_line;
 mod corpus;
