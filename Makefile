@@ -2,9 +2,10 @@
 
 CARGO ?= cargo
 DEMO_DIR ?= target/demo
+PROOF_DIR ?= target/real-proofs
 BIN = target/release/seatrial
 
-.PHONY: demo test build lint check unit clean-demo bench
+.PHONY: demo test build lint check unit clean-demo bench prove-minismith
 
 demo: build
 	@scripts/prepare demo
@@ -24,6 +25,11 @@ lint:
 
 clean-demo:
 	rm -rf "$(DEMO_DIR)"
+
+# All real bugs of the corpus by the full rule; half an hour on two processors.
+prove-minismith:
+	@scripts/prepare build demo
+	@scripts/prove-minismith "$(PROOF_DIR)"
 
 bench: build
 	@benches/compare/run
