@@ -3,9 +3,8 @@
 CARGO ?= cargo
 DEMO_DIR ?= target/demo
 PROOF_DIR ?= target/real-proofs
-BIN = target/release/seatrial
 
-.PHONY: demo test build lint check unit clean-demo bench prove-minismith
+.PHONY: demo build test lint clean-demo bench prove-minismith
 
 demo: build
 	@scripts/prepare demo

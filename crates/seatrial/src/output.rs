@@ -30,6 +30,7 @@ impl Output {
     }
 
     /// A warning; shown also when quiet.
+    #[expect(clippy::unused_self, reason = "everything that is said goes through the same value")]
     pub fn warn(self, line: impl std::fmt::Display) {
         let _ = writeln!(io::stderr(), "     warning  {line}");
     }

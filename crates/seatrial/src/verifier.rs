@@ -62,7 +62,6 @@ impl Verifier for PytestVerifier<'_> {
 
 /// Identity of the vendored files, an input of every task.
 pub fn digest() -> Digest {
-    let lines: String =
-        vendored::FILES.iter().map(|file| format!("{} {}\n", file.sha256(), file.name)).collect();
-    Digest::of(lines)
+    let lines = vendored::FILES.iter().map(|file| format!("{} {}\n", file.sha256(), file.name));
+    Digest::of(lines.collect::<Vec<_>>().concat())
 }

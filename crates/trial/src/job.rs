@@ -131,7 +131,8 @@ impl Job {
         let files = TrialFiles::create(directory.clone()).map_err(TrialError::Io)?;
         let config = self.trial_config(task, agent, &trial, verifier_limit);
         files.write_whole("config.json", harbor::to_text(&config)?.as_bytes())?;
-        files.write_whole("lock.json", self.trial_lock(task, &config)?.as_bytes())?;
+        let lock = harbor::trial_lock(&config, &task.name, &task.digests.content_hash)?;
+        files.write_whole("lock.json", harbor::to_text(&lock)?.as_bytes())?;
         self.tell(Event::Started { task: task.name.clone(), agent, trial: trial.clone() });
         self.tally().running += 1;
 
@@ -337,10 +338,6 @@ impl Job {
         }
     }
 
-    fn trial_lock(&self, task: &TrialTask, config: &TrialConfig) -> Result<String, TrialError> {
-        Ok(harbor::to_text(&harbor::trial_lock(config, &task.name, &task.digests.content_hash)?)?)
-    }
-
     fn trial_result(
         &self,
         task: &TrialTask,
@@ -407,7 +404,9 @@ impl Tally {
             for (trial, reward) in rewards {
                 by_value.entry(harbor::python_float(*reward)).or_default().push(trial.clone());
             }
-            by_value.values_mut().for_each(|trials| trials.sort());
+            for trials in by_value.values_mut() {
+                trials.sort();
+            }
         }
         for (eval, exceptions) in &self.exceptions {
             let stats = evals.entry(eval.clone()).or_default();

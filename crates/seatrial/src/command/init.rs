@@ -8,8 +8,11 @@ use serde_json::json;
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::Output;
 
+/// A file by its path: the text.
+type File = (&'static str, &'static str);
+
 /// The tiny projects: name, instance repository, files.
-const PROJECTS: [(&str, &str, &[(&str, &str)]); 2] = [
+const PROJECTS: [(&str, &str, &[File]); 2] = [
     (
         "slugs",
         "swesmith/example__slugs.00000002",
@@ -30,7 +33,7 @@ const PROJECTS: [(&str, &str, &[(&str, &str)]); 2] = [
 ];
 
 /// Evidence and instances as they are.
-const FILES: [(&str, &str); 4] = [
+const FILES: [File; 4] = [
     ("seatrial.toml", recipe::TEMPLATE),
     ("instances.jsonl", include_str!("../../template/instances.jsonl")),
     ("trajectories.jsonl", include_str!("../../template/trajectories.jsonl")),
@@ -69,7 +72,7 @@ pub fn run(output: Output, directory: &Path) -> Result {
 }
 
 /// Packs files as a source distribution: one directory at the top, nothing that varies.
-fn source_distribution(name: &str, files: &[(&str, &str)]) -> std::io::Result<Vec<u8>> {
+fn source_distribution(name: &str, files: &[File]) -> std::io::Result<Vec<u8>> {
     let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     let mut archive = tar::Builder::new(encoder);
     for (path, text) in files {

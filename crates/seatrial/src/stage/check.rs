@@ -75,8 +75,8 @@ pub fn load(project: &Project) -> Result<(CheckDocument, Digest)> {
 }
 
 fn inputs(materialized: Digest) -> artifact::Inputs {
-    let rules: String =
-        check::rules().iter().map(|rule| format!("{} {:?}\n", rule.name, rule.materialized)).collect();
+    let lines = check::rules().iter().map(|rule| format!("{} {:?}\n", rule.name, rule.materialized));
+    let rules = lines.collect::<Vec<_>>().concat();
     BTreeMap::from([
         (MATERIALIZE.to_owned(), materialized),
         ("rules".to_owned(), Digest::of(format!("{}\n{rules}", env!("CARGO_PKG_VERSION")))),

@@ -126,7 +126,7 @@ fn inputs(project: &Project, lock: &SeatrialLock) -> Result<artifact::Inputs> {
 }
 
 fn recipe_digest(recipe: &Recipe) -> Result<Digest> {
-    section_digest(&(&recipe.materialize, recipe.prove.timeout_sec))
+    section_digest(&(&recipe.materialize, &recipe.bases, recipe.prove.timeout_sec))
 }
 
 /// Removes directories of tasks that an earlier run wrote and this one did not.

@@ -96,14 +96,13 @@ fn steps(candidates: usize, standing: &Standing, frozen: &Frozen) -> Result<Vec<
     ];
     let mut reasons: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for (task, status) in &standing.statuses {
-        match status {
-            Status::Rejected { reason, .. } => {
-                reasons.entry(("rejected", reason)).or_default().push(task.as_str())
-            }
-            Status::Error { reason, .. } => reasons.entry(("error", reason)).or_default().push(task.as_str()),
-            Status::Pending => reasons.entry(("pending", "not yet decided")).or_default().push(task.as_str()),
-            Status::Accepted => {}
-        }
+        let group = match status {
+            Status::Rejected { reason, .. } => ("rejected", reason.as_str()),
+            Status::Error { reason, .. } => ("error", reason.as_str()),
+            Status::Pending => ("pending", "not yet decided"),
+            Status::Accepted => continue,
+        };
+        reasons.entry(group).or_default().push(task.as_str());
     }
     for ((kind, reason), tasks) in reasons {
         let why = match tasks.as_slice() {

@@ -313,7 +313,7 @@ fn a_frozen_set_that_was_touched_is_found_out() {
         assert!(names(&found, file), "{file} removed: {found}");
         // `fs::write` would forget the mode of scripts, which the manifest knows.
         std::fs::write(&path, bytes).unwrap();
-        if file.ends_with(".sh") {
+        if Path::new(file).extension().is_some_and(|extension| extension == "sh") {
             let found = problems();
             assert!(found.to_string().contains(file), "{file} not executable: {found}");
             std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

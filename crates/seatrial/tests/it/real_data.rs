@@ -97,7 +97,7 @@ fn every_case_can_be_checked_and_digested() {
     assert!(directories.len() > 100);
     check_all(&directories);
     let baseline = cases.join("01-valid-baseline/tiny-add");
-    assert_eq!(check_all(&[baseline.clone()]), 0);
+    assert_eq!(check_all(std::slice::from_ref(&baseline)), 0);
     for (case, rejected) in [
         ("02-solve-crlf", true),
         ("04-mixed-eol-data-file", false),

@@ -374,7 +374,7 @@ fn shape(value: &Value, path: &str, keys: &mut Vec<String>) {
             }
         }
         Value::Array(values) => {
-            values.iter().take(1).for_each(|value| shape(value, &format!("{path}[]"), keys))
+            values.iter().take(1).for_each(|value| shape(value, &format!("{path}[]"), keys));
         }
         _ => {}
     }

@@ -1,9 +1,5 @@
 //! The crate against real task directories, patches and git itself.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "tests may stop at once, and say what they skip"
-)]
+#![expect(clippy::unwrap_used, reason = "tests may stop at once, and say what they skip")]
 
 mod configs;
 mod digests;
