@@ -223,8 +223,10 @@ fn oracle_failure(oracle: &Runs<'_>) -> String {
     let tests = if failing.is_empty() {
         "the verifier names no test".to_owned()
     } else if let Some(count) = oracle.unseen() {
-        // Naming some of them would only hide that the suite itself broke down, mostly for want of a package.
-        format!("none of its {count} tests was seen: the suite broke down, see suite.log of a trial")
+        // Naming some of them would only hide that all is wrong, mostly for want of a package.
+        format!(
+            "none of its {count} tests was seen: wrong ids, or a suite that broke down, see suite.log of a trial"
+        )
     } else {
         format!("tests that did not pass: {}", first_five(failing))
     };

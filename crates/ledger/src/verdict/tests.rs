@@ -119,15 +119,15 @@ fn an_oracle_that_fails_is_terminal_and_names_the_tests() {
 }
 
 #[test]
-fn a_suite_that_broke_down_is_said_to_have() {
+fn tests_that_no_run_saw_are_counted_not_named() {
     let broken = with_tests(oracle(0.0), &[("t::a", "missing"), ("t::b", "missing")]);
     let decision = decided(&repeated(&broken, 3));
     let (reason, detail) = reason_of(&decision);
     assert_eq!(reason, reason::ORACLE_FAILED);
     assert_eq!(
         detail,
-        "the gold solution does not get the reward (oracle: 0 x 3); none of its 2 tests was seen: the suite broke \
-         down, see suite.log of a trial"
+        "the gold solution does not get the reward (oracle: 0 x 3); none of its 2 tests was seen: wrong ids, or a \
+         suite that broke down, see suite.log of a trial"
     );
     let partly = with_tests(oracle(0.0), &[("t::a", "missing"), ("t::b", "passed")]);
     assert!(reason_of(&decided(&repeated(&partly, 3))).1.contains("t::a (missing x 3)"));
