@@ -12,6 +12,7 @@ use tokio::net::unix::pipe;
 use crate::native::cgroup::Group;
 use crate::native::exec;
 use crate::native::launch::Process;
+use crate::native::removal;
 use crate::native::scratch::Scratch;
 use crate::native::storage::StorageWatch;
 use crate::native::wire::{self, Operation, Overlay, Reply, TransferRequest};
@@ -182,8 +183,7 @@ impl Sandbox for Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(parts) = self.parts.take() else { return };
-        // Whoever drops a sandbox may be on a thread that must not wait.
-        std::thread::spawn(move || {
+        removal::beside(move || {
             if let Err(error) = parts.remove() {
                 tracing::warn!(%error, "a dropped sandbox could not be removed");
             }
