@@ -42,10 +42,26 @@ pub fn rule(reason: Reason) -> ReasonRule {
     ReasonRule { class, retryable, exception }
 }
 
-/// The policy flags that Harbor writes beside an exception.
+/// The policy flags that Harbor derives from an exception's name, and writes beside it.
 pub fn policy(reason: Reason) -> ExceptionPolicy {
-    let agent = rule(reason).class == FailureClass::Agent;
-    ExceptionPolicy { should_retry: rule(reason).retryable, should_grade: agent, has_valid_reward: agent }
+    let (should_retry, should_grade, has_valid_reward) = match rule(reason).exception {
+        "EnvironmentStartTimeoutError"
+        | "SandboxBuildFailedError"
+        | "AgentSetupTimeoutError"
+        | "HealthcheckError"
+        | "MemoryLimitExceededError"
+        | "RuntimeRequestError"
+        | "AddTestsDirError" => (true, false, false),
+        "VerifierTimeoutError"
+        | "RewardFileNotFoundError"
+        | "RewardFileEmptyError"
+        | "VerifierOutputParseError" => (false, true, false),
+        "CancelledError" => (false, false, false),
+        "NonZeroAgentExitCodeError" | "AgentTimeoutError" => (false, true, true),
+        // What Harbor does not know by name.
+        _ => (true, true, true),
+    };
+    ExceptionPolicy { should_retry, should_grade, has_valid_reward }
 }
 
 /// A failed outcome with its class and retry flag filled in.
