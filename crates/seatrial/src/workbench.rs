@@ -26,17 +26,20 @@ const LOCK: &str = "lock";
 /// The longest that one `RUN` line may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 
+/// How long an interrupted program waits for the removal of its sandboxes.
+const REMOVAL_LIMIT: Duration = Duration::from_secs(20);
+
 /// Engine, images and scratch space.
 pub struct Workbench {
     /// The engine.
     pub engine: Arc<dyn sandbox::Engine>,
     /// Images of tasks.
     pub images: Arc<dyn Images>,
-    /// Where sandboxes keep their writable layers.
-    pub scratch: Scratch,
     /// How many trials run at once.
     pub concurrency: usize,
     runtime: Runtime,
+    /// Where sandboxes keep their writable layers. Goes last, when nothing can start a sandbox any more.
+    pub scratch: Scratch,
 }
 
 /// Where a workbench keeps and finds things.
@@ -72,7 +75,7 @@ impl Workbench {
         };
         let images = LocalImages::open(&config, run, runtime.handle().clone()).or_exit(Exit::Failed)?;
         let concurrency = jobs.jobs.map_or_else(default_concurrency, usize::from);
-        Ok(Self { engine: Arc::new(native), images: Arc::new(images), scratch, concurrency, runtime })
+        Ok(Self { engine: Arc::new(native), images: Arc::new(images), concurrency, runtime, scratch })
     }
 
     /// Creates the job of a specification whose name is taken by no other job.
@@ -135,6 +138,12 @@ impl Scratch {
     /// The directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        sandbox::native::settle(REMOVAL_LIMIT);
     }
 }
 

@@ -17,3 +17,4 @@ mod project;
 mod real_data;
 mod tasks;
 mod trials;
+mod workspaces;

@@ -431,6 +431,9 @@ fn job_files_have_harbors_fields_in_harbors_order() {
             );
         }
     }
+    let policy = |result: Value| result["exception_info"]["policy"].clone();
+    let theirs = policy(read(&trial(&jobs.join("odd"), "noreward__").join("result.json")));
+    assert_eq!(policy(job.trial("silent").json("result.json")), theirs);
     let ours = job.trial("silent").text("exception.txt");
     assert!(ours.contains("RewardFileNotFoundError"), "{ours}");
 }
