@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use recipe::{Recipe, SourceKind, SourceRole};
+use recipe::{Recipe, SourceKind, SourceRole, Workspace};
 use source::{
     Environment, Index, IndexError, IndexSettings, PullMode, PullRequest, Pulled, Role, SeatrialLock,
     SourceError, SourceSpec,
@@ -14,7 +14,7 @@ use crate::project::Project;
 /// Name of the lock file.
 pub const LOCK: &str = "seatrial.lock";
 
-/// Reads every source; with `fetch` also the source distributions that profiles name.
+/// Reads every source; with `fetch` also the source distributions that profiles name, where the recipe works with such.
 pub async fn read(project: &Project, mode: PullMode, fetch: bool) -> Result<Pulled> {
     let lock = SeatrialLock::load(&project.path(LOCK))?;
     if lock.is_none() && mode == PullMode::Locked {
@@ -23,7 +23,8 @@ pub async fn read(project: &Project, mode: PullMode, fetch: bool) -> Result<Pull
             format!("{LOCK} is missing; run `seatrial source pull` first"),
         ));
     }
-    let index = if fetch { Some(index(project)?) } else { None };
+    let wanted = fetch && project.recipe.materialize.workspace == Workspace::Sdist;
+    let index = if wanted { Some(index(project)?) } else { None };
     let specs = specs(&project.recipe);
     let request =
         PullRequest { specs: &specs, base: &project.root, lock: lock.as_ref(), mode, index: index.as_ref() };
