@@ -96,21 +96,25 @@ fn every_case_can_be_checked_and_digested() {
         .collect();
     assert!(directories.len() > 100);
     check_all(&directories);
-    let baseline = cases.join("01-valid-baseline/tiny-add");
-    assert_eq!(check_all(std::slice::from_ref(&baseline)), 0);
     for (case, rejected) in [
-        ("02-solve-crlf", true),
-        ("04-mixed-eol-data-file", false),
-        ("05-toml-unknown-key", true),
-        ("06-toml-misspelt-section", true),
-        ("08-toml-utf8-bom", false),
-        ("10-toml-limits-zero-negative", true),
-        ("12-missing-parts", true),
-        ("15-symlink-inside", false),
-        ("21-tests-copied-into-image", true),
-        ("23-solution-in-instruction", true),
+        ("valid-baseline", false),
+        ("solve-crlf", true),
+        ("mixed-eol-data-file", false),
+        ("toml-unknown-key", true),
+        ("toml-misspelt-section", true),
+        ("toml-utf8-bom", false),
+        ("toml-limits-zero-negative", true),
+        ("missing-parts", true),
+        ("symlink-inside", false),
+        ("tests-copied-into-image", true),
+        ("solution-in-instruction", true),
     ] {
-        let found = check_all(&[cases.join(case)]);
+        let directory = children(&cases).into_iter().find(|path| {
+            path.file_name().is_some_and(|name| {
+                name.to_string_lossy().trim_start_matches(char::is_numeric) == format!("-{case}")
+            })
+        });
+        let found = check_all(&[directory.expect("the case")]);
         assert_eq!(found, usize::from(rejected), "{case}");
     }
     let ended = ended(binary().args(["digest", "--json"]).args(&directories));
