@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 pub fn find(part: &str) -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let root = std::env::var_os("SEATRIAL_CORPUS").map_or_else(beside, PathBuf::from);
-    let path = root.join(part);
-    if path.exists() {
+    // Absolute, since programs that are handed the path run in other directories.
+    if let Ok(path) = root.join(part).canonicalize() {
         return Some(path);
     }
     skipped(&format!("the corpus has no {part}; SEATRIAL_CORPUS names another place"));

@@ -9,7 +9,6 @@ mod architecture;
 mod bases;
 mod cheats;
 mod command_line;
-mod corpus;
 mod interrupt;
 mod main_job;
 mod minismith;

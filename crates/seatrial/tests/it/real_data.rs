@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::corpus::corpus;
 use crate::project::{binary, children, ended};
 
 /// Digests all paths below `root` in one go, by path.
@@ -32,7 +31,7 @@ fn compare(table: &Path, root: &Path) -> usize {
 
 #[test]
 fn digests_are_harbors() {
-    let Some(golden) = corpus("data/harbor-0.26-golden") else { return };
+    let Some(golden) = corpus::find("data/harbor-0.26-golden") else { return };
     let tasks = golden.join("../tasks");
     assert!(compare(&golden.join("task-hashes-all.tsv"), &tasks) > 50);
     assert!(compare(&golden.join("task-hashes.tsv"), &tasks) > 5);
@@ -44,7 +43,7 @@ fn digests_are_harbors() {
 
 #[test]
 fn every_real_task_has_digests() {
-    let Some(tasks) = corpus("data/tasks") else { return };
+    let Some(tasks) = corpus::find("data/tasks") else { return };
     let data = tasks.parent().unwrap();
     let index = std::fs::read_to_string(tasks.join("INDEX.tsv")).unwrap();
     let paths: Vec<&str> = index.lines().skip(1).map(|line| line.split('\t').next().unwrap()).collect();
@@ -74,7 +73,7 @@ fn check_all(directories: &[PathBuf]) -> usize {
 
 #[test]
 fn every_real_task_can_be_checked() {
-    let Some(tasks) = corpus("data/tasks") else { return };
+    let Some(tasks) = corpus::find("data/tasks") else { return };
     let data = tasks.parent().unwrap();
     let index = std::fs::read_to_string(tasks.join("INDEX.tsv")).unwrap();
     let directories: Vec<PathBuf> =
@@ -86,7 +85,7 @@ fn every_real_task_can_be_checked() {
 
 #[test]
 fn every_case_can_be_checked_and_digested() {
-    let Some(cases) = corpus("cases") else { return };
+    let Some(cases) = corpus::find("cases") else { return };
     let directories: Vec<PathBuf> = children(&cases)
         .iter()
         .filter(|case| case.is_dir())

@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde_json::{Value, json};
 
-use crate::corpus::corpus;
 use crate::project::{binary, children, ended, sandboxes_run, seatrial, tree};
 use crate::tasks::{FIX, Shelf, Task, VERIFIER};
 
@@ -382,7 +381,7 @@ fn shape(value: &Value, path: &str, keys: &mut Vec<String>) {
 
 #[test]
 fn job_files_have_harbors_fields_in_harbors_order() {
-    let Some(jobs) = corpus("data/harbor-0.26-jobs") else { return };
+    let Some(jobs) = corpus::find("data/harbor-0.26-jobs") else { return };
     if !sandboxes_run() {
         return;
     }
