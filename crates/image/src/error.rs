@@ -126,6 +126,16 @@ pub enum ImageError {
 }
 
 impl ImageError {
+    /// Whether the disk or a quota is full.
+    pub fn is_disk_full(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Self::StoreFull { .. } => true,
+            Self::Io { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
+    }
+
     /// Wraps a system error with what was being done.
     pub(crate) fn io(doing: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         Self::Io { doing: doing.into(), source: source.into() }

@@ -10,4 +10,4 @@ mod prover;
 
 pub use candidate::Candidate;
 pub use error::ProveError;
-pub use prover::{Assessed, ProveSpec, Prover};
+pub use prover::{Assessed, ProveSpec, Prover, limits};

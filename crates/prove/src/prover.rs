@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use ledger::{Decision, Filter, Ledger, ProofKey, ProofRule, decide};
 use record::{Limits, Observation, ProvedTask, Status, TrialKind};
 use tokio::sync::Semaphore;
-use trial::{Agent, Images, Job, TrialReport};
+use trial::{Agent, Images, Job, TrialReport, TrialTask};
 
 use crate::{Candidate, ProveError};
 
@@ -28,6 +28,15 @@ pub struct Prover {
     spec: ProveSpec,
     images: Arc<dyn Images>,
     ledger: Mutex<Ledger>,
+}
+
+/// The limits that a task's trials run under, part of what a verdict is tied to.
+pub fn limits(task: &TrialTask) -> Limits {
+    Limits {
+        verifier_sec: task.config.verifier.timeout_sec.ceil() as u64,
+        memory_mb: task.config.environment.memory_mb,
+        millicpus: task.config.environment.cpus.map(|cpus| (cpus * 1000.0).round() as u64),
+    }
 }
 
 /// What is known about a candidate before anything is run.
@@ -85,17 +94,12 @@ impl Prover {
         // An image that cannot be had is found out again by the trial, which writes down why.
         let image_digest =
             self.images.root(&candidate.task).await.map(|root| root.digest).unwrap_or_default();
-        let config = &candidate.task.config;
         let key = ProofKey {
             task_id: candidate.task_id.clone(),
             tree_digest: candidate.task.digests.tree_digest,
             verifier_digest: candidate.verifier_digest,
             image_digest,
-            limits: Limits {
-                verifier_sec: config.verifier.timeout_sec.ceil() as u64,
-                memory_mb: config.environment.memory_mb,
-                millicpus: config.environment.cpus.map(|cpus| (cpus * 1000.0).round() as u64),
-            },
+            limits: limits(&candidate.task),
             engine: self.spec.engine.to_owned(),
         };
         let mut rule = self.spec.rule;

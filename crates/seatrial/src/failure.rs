@@ -106,3 +106,14 @@ impl From<artifact::ArtifactError> for Failure {
         Self::from_error(exit, &error)
     }
 }
+
+impl From<ledger::LedgerError> for Failure {
+    fn from(error: ledger::LedgerError) -> Self {
+        use ledger::LedgerError as E;
+        let exit = match error {
+            E::NotALedger { .. } | E::Damaged { .. } | E::Newer { .. } => Exit::Conflict,
+            _ => Exit::Failed,
+        };
+        Self::from_error(exit, &error)
+    }
+}

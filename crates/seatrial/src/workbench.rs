@@ -63,6 +63,10 @@ impl Workbench {
             Failure::from_error(Exit::Failed, &error)
                 .hint("`seatrial doctor` tells what is missing, and the remedy")
         })?;
+        let ignore = places.state.join(".gitignore");
+        if !ignore.exists() {
+            artifact::write_atomic(&ignore, b"*\n")?;
+        }
         let scratch = Scratch::open(&places.state.join("sandboxes")).or_exit(Exit::Failed)?;
         let runtime = Runtime::new().or_exit(Exit::Failed)?;
         let run = Box::new(StepRunner::new(native.clone()).with_timeout(BUILD_LIMIT));

@@ -140,6 +140,7 @@ async fn blocking(work: impl FnOnce() -> ImageOutcome + Send + 'static) -> Image
 /// A Dockerfile that cannot be built is the task's fault; a disk, a registry or an engine that fails is not.
 fn failure(error: &ImageError) -> (Reason, String) {
     let reason = match error {
+        full if full.is_disk_full() => Reason::DiskFull,
         ImageError::Dockerfile { .. } | ImageError::Run { .. } | ImageError::Reference(_) => {
             Reason::EnvironmentBuildFailed
         }

@@ -525,9 +525,12 @@ impl Build<'_> {
     /// Adds the place to an error that has none.
     fn locate(&self, step: &Step, error: ImageError) -> ImageError {
         match error {
-            placed @ (ImageError::Dockerfile { .. }
-            | ImageError::Run { .. }
-            | ImageError::StoreFull { .. }) => placed,
+            placed @ (ImageError::Dockerfile { .. } | ImageError::Run { .. }) => placed,
+            // What the machine or a registry is to blame for is not the Dockerfile's fault.
+            foreign @ (ImageError::StoreFull { .. }
+            | ImageError::Registry { .. }
+            | ImageError::Denied { .. }) => foreign,
+            full @ ImageError::Io { .. } if full.is_disk_full() => full,
             other => self.error(step, other.to_string()),
         }
     }

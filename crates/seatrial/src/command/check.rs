@@ -30,8 +30,8 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
     for path in &arguments.paths {
         match task_directories(&directory.join(path)) {
             Ok(directories) => paths.extend(directories.into_iter().map(|(directory, _)| directory)),
-            // A directory without a task.toml that was named by hand is a task that lacks one.
-            Err(_) if directory.join(path).is_dir() => paths.push(directory.join(path)),
+            // A directory with other parts of a task is one that lacks its task.toml.
+            Err(_) if is_part_of_a_task(&directory.join(path)) => paths.push(directory.join(path)),
             Err(failure) => return Err(failure),
         }
     }
@@ -49,6 +49,10 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
         0 => Ok(()),
         _ => Err(Failure::new(Exit::Failed, format!("{rejected} of {count} tasks are rejected")).silent()),
     }
+}
+
+fn is_part_of_a_task(directory: &Path) -> bool {
+    ["instruction.md", "environment", "tests", "solution"].iter().any(|part| directory.join(part).exists())
 }
 
 fn list(output: Output) -> Result {

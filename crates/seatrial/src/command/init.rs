@@ -48,6 +48,27 @@ pub fn run(output: Output, directory: &Path) -> Result {
         let message = format!("{} is not empty", directory.display());
         return Err(Failure::new(Exit::Usage, message).hint("name a new directory; nothing is overwritten"));
     }
+    // Everything is written beside the directory first, so that a full disk leaves nothing half done.
+    let parent = match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    fs_err::create_dir_all(parent).or_exit(Exit::Failed)?;
+    let part = tempfile::Builder::new()
+        .prefix(".seatrial-")
+        .suffix(".tmp")
+        .tempdir_in(parent)
+        .or_exit(Exit::Failed)?;
+    write(part.path())?;
+    fs_err::rename(part.path(), directory).or_exit(Exit::Failed)?;
+    fs_err::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .or_exit(Exit::Failed)?;
+    output.say(format_args!("wrote a recipe and three task candidates to {}", directory.display()));
+    output.say(format_args!("next: seatrial -C {} up", directory.display()));
+    output.json(&json!({"directory": directory.display().to_string()}))
+}
+
+fn write(directory: &Path) -> Result {
     let mut profiles = Vec::new();
     for (name, repo, files) in PROJECTS {
         let archive = source_distribution(name, files).or_exit(Exit::Failed)?;
@@ -66,9 +87,7 @@ pub fn run(output: Output, directory: &Path) -> Result {
     for (name, text) in FILES {
         artifact::write_atomic(&directory.join(name), text.as_bytes())?;
     }
-    output.say(format_args!("wrote a recipe and three task candidates to {}", directory.display()));
-    output.say(format_args!("next: seatrial -C {} up", directory.display()));
-    output.json(&json!({"directory": directory.display().to_string()}))
+    Ok(())
 }
 
 /// Packs files as a source distribution: one directory at the top, nothing that varies.

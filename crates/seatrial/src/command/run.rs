@@ -21,7 +21,21 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
     let mut tasks = Vec::new();
     for path in &arguments.paths {
         for (directory, source) in task_directories(&directory.join(path))? {
-            tasks.push(Arc::new(TrialTask::open(&directory, source.as_deref()).or_exit(Exit::Usage)?));
+            let task = TrialTask::open(&directory, source.as_deref()).map_err(|error| {
+                Failure::new(Exit::Usage, format!("task {}: {error}", directory.display()))
+            })?;
+            tasks.push(Arc::new(task));
+        }
+    }
+    if let Some(name) = &arguments.job_name {
+        // A job is one directory below the jobs, and nothing is written over another.
+        let job = name.parse::<ident::TaskId>().map_err(|_| {
+            Failure::new(Exit::Usage, format!("`{name}` cannot name a job"))
+                .hint("use one plain directory name")
+        })?;
+        if directory.join(&arguments.output).join(job.as_str()).exists() {
+            let message = format!("a job called `{name}` is there already in {}", arguments.output.display());
+            return Err(Failure::new(Exit::Usage, message).hint("choose another name"));
         }
     }
     let jobs_dir = directory.join(&arguments.output);

@@ -83,6 +83,11 @@ pub fn current(project: &Project) -> Result<PathBuf> {
 }
 
 fn check(output: Output, directory: &Path, aliases: &AliasTable) -> Result {
+    if !["manifest.json", "SHA256SUMS"].iter().any(|file| directory.join(file).exists()) {
+        let message =
+            format!("{} is no frozen set: it has neither manifest.json nor SHA256SUMS", directory.display());
+        return Err(Failure::new(Exit::Usage, message).hint("name one of the directories below frozen/"));
+    }
     let verification = dataset::verify(directory, aliases).or_exit(Exit::Failed)?;
     for problem in &verification.problems {
         output.print(problem)?;
@@ -93,13 +98,7 @@ fn check(output: Output, directory: &Path, aliases: &AliasTable) -> Result {
         "problems": verification.problems,
     }))?;
     match verification.problems.len() {
-        0 => {
-            output.stage(
-                "freeze",
-                format_args!("{} files verified in {}", verification.files, directory.display()),
-            );
-            Ok(())
-        }
+        0 => output.print(format_args!("{} files verified in {}", verification.files, directory.display())),
         n => {
             let message = format!("{} is not as it was frozen: {}", directory.display(), count(n, "problem"));
             Err(Failure::new(Exit::Conflict, message).silent())
@@ -115,5 +114,11 @@ pub fn failure(error: &DatasetError) -> Failure {
         DatasetError::Name { .. } | DatasetError::Alias(_) => Exit::Usage,
         _ => Exit::Conflict,
     };
-    Failure::from_error(exit, error)
+    let failure = Failure::from_error(exit, error);
+    match error {
+        DatasetError::Unsound { .. } => failure.hint(
+            "put the files back, or remove that directory and run `seatrial freeze` again; verdicts are kept",
+        ),
+        _ => failure,
+    }
 }

@@ -45,17 +45,19 @@ pub fn write(output: Output, project: &Project, pulled: &Pulled) -> Result<Mater
     let planned: Vec<PlannedTask> = plan.tasks.into_iter().chain(reserves.tasks).collect();
     let materializer = Materializer::new(project, pulled)?;
     let trees = materializer.trees(&planned)?;
-    let results: Vec<Result<(MaterializedTask, Vec<String>), RefusedTask>> = planned
+    let results = planned
         .par_iter()
-        .map(|planned| {
-            materializer.one(planned, &trees).map_err(|(reason, detail)| RefusedTask {
+        .map(|planned| match materializer.one(planned, &trees) {
+            Ok(made) => Ok(Ok(made)),
+            Err(Stop::Refused(reason, detail)) => Ok(Err(RefusedTask {
                 task_id: planned.task_id.clone(),
                 stage: planned.stage.clone(),
                 reason: reason.into(),
                 detail,
-            })
+            })),
+            Err(Stop::Failed(failure)) => Err(failure),
         })
-        .collect();
+        .collect::<Result<Vec<_>>>()?;
     let (mut tasks, mut refused) = (Vec::new(), Vec::new());
     for result in results {
         match result {
@@ -207,11 +209,7 @@ impl<'a> Materializer<'a> {
         }
     }
 
-    fn one(
-        &self,
-        planned: &PlannedTask,
-        trees: &Trees,
-    ) -> Result<(MaterializedTask, Vec<String>), (&'static str, String)> {
+    fn one(&self, planned: &PlannedTask, trees: &Trees) -> Result<(MaterializedTask, Vec<String>), Stop> {
         let recipe = &self.project.recipe.materialize;
         let instance = self
             .instances
@@ -222,8 +220,10 @@ impl<'a> Materializer<'a> {
         })?;
         let clean = match trees.get(&instance.repo) {
             Some(Ok(clean)) => clean,
-            Some(Err((reason, detail))) => return Err((reason, detail.clone())),
-            None => return Err(("workspace_missing", format!("no tree of `{}`", instance.repo))),
+            Some(Err((reason, detail))) => return Err(Stop::Refused(reason, detail.clone())),
+            None => {
+                return Err(Stop::Refused("workspace_missing", format!("no tree of `{}`", instance.repo)));
+            }
         };
         let base_image = recipe.base.clone().unwrap_or_else(|| instance.image_name.clone());
         let timeout_sec = profile.timeout_sec.unwrap_or(self.project.recipe.prove.timeout_sec);
@@ -252,7 +252,8 @@ impl<'a> Materializer<'a> {
         let files = materialize(&input)
             .map_err(|refusal| (refusal.reason.name(), format!("{}: {}", refusal.field, refusal.reason)))?;
 
-        let failed = |error: task::TaskError| ("task_not_written", error.to_string());
+        // What keeps a finished task from being written is this machine's, and says nothing about the task.
+        let failed = |error: task::TaskError| Stop::Failed(Failure::from_error(Exit::Failed, &error));
         let directory = self.project.path(TASKS).join(planned.task_id.as_str());
         task::write_task(&directory, &files).map_err(failed)?;
         let digests = task::digest_task(&directory).map_err(failed)?;
@@ -270,6 +271,20 @@ impl<'a> Materializer<'a> {
             instance_digest: Digest::of(row),
         };
         Ok((task, notes_on(&files)))
+    }
+}
+
+/// Why there is no task directory.
+enum Stop {
+    /// The candidate is to blame: a stable reason and what happened.
+    Refused(&'static str, String),
+    /// The machine is to blame, and the stage ends.
+    Failed(Failure),
+}
+
+impl From<NoTree> for Stop {
+    fn from((reason, detail): NoTree) -> Self {
+        Self::Refused(reason, detail)
     }
 }
 

@@ -87,17 +87,12 @@ fn prove(
     let recipe = &project.recipe.prove;
     let bench = project.workbench(jobs)?;
     let spec = ProveSpec {
-        rule: ProofRule {
-            nop_runs: recipe.nop_runs,
-            oracle_runs: recipe.oracle_runs,
-            confirm_runs: recipe.confirm_runs,
-            retries: RETRIES,
-        },
+        rule: rule(project),
         engine: bench.engine.name(),
         concurrency: bench.concurrency,
         root: project.root.clone(),
     };
-    let ledger = Ledger::open(&project.path(LEDGER)).or_exit(Exit::Conflict)?;
+    let ledger = Ledger::open(&project.path(LEDGER))?;
     let prover = Prover::new(spec, bench.images.clone(), ledger);
     bench.run(async {
         let assessed = prover.assess(candidates).await.or_exit(Exit::Failed)?;
@@ -140,10 +135,53 @@ pub fn load(project: &Project) -> Result<(ProofDocument, Digest)> {
         materialize::file_digest(&project.path(CHECKS))?,
     )?;
     if document.inputs == now {
+        agree_with_ledger(project, &document)?;
         Ok((document, digest))
     } else {
         let message = format!("{PROOFS} is about other tasks, findings or settings");
         Err(Failure::new(Exit::Conflict, message).hint("run `seatrial prove`, or `seatrial up`"))
+    }
+}
+
+/// Verdicts are recomputed from the ledger, so that an edited document is noticed before anything is chosen by it.
+fn agree_with_ledger(project: &Project, document: &ProofDocument) -> Result {
+    let Some(ledger) = Ledger::open_existing(&project.path(LEDGER))? else {
+        return Err(Failure::new(
+            Exit::Conflict,
+            format!("{LEDGER} is missing, and {PROOFS} is made from it"),
+        )
+        .hint("put it back, or run `seatrial prove`, which proves the tasks anew"));
+    };
+    let rule = rule(project);
+    for task in &document.tasks {
+        let directory = project.path(TASKS).join(task.task_id.as_str());
+        let opened = TrialTask::open(&directory, None).or_exit(Exit::Failed)?;
+        let key = ledger::ProofKey {
+            task_id: task.task_id.clone(),
+            tree_digest: task.tree_digest,
+            verifier_digest: task.verifier_digest,
+            image_digest: task.image_digest.clone(),
+            limits: prove::limits(&opened),
+            engine: task.engine.clone(),
+        };
+        let seen = ledger.observations(&ledger::Filter::of_key(&key))?;
+        let decision = ledger::decide(&key, &seen, &rule);
+        let same_kind = std::mem::discriminant(&decision.status) == std::mem::discriminant(&task.verdict);
+        if !same_kind || (decision.nop_runs, decision.oracle_runs) != (task.nop_runs, task.oracle_runs) {
+            let message = format!("{PROOFS} says something else about `{}` than the ledger", task.task_id);
+            return Err(Failure::new(Exit::Conflict, message).hint("run `seatrial prove`, or `seatrial up`"));
+        }
+    }
+    Ok(())
+}
+
+fn rule(project: &Project) -> ProofRule {
+    let recipe = &project.recipe.prove;
+    ProofRule {
+        nop_runs: recipe.nop_runs,
+        oracle_runs: recipe.oracle_runs,
+        confirm_runs: recipe.confirm_runs,
+        retries: RETRIES,
     }
 }
 

@@ -132,8 +132,8 @@ fn life(output: Output, project: &Project, standing: &Standing, task: &TaskId) -
         return Err(Failure::new(Exit::Usage, format!("task `{task}` is not planned")));
     };
     let status = &standing.statuses[task];
-    let observations = match Ledger::open_existing(&project.path(LEDGER)).or_exit(Exit::Conflict)? {
-        Some(ledger) => ledger.observations(&Filter::of_task(task)).or_exit(Exit::Conflict)?,
+    let observations = match Ledger::open_existing(&project.path(LEDGER))? {
+        Some(ledger) => ledger.observations(&Filter::of_task(task))?,
         None => Vec::new(),
     };
     output.json(&json!({
