@@ -317,7 +317,7 @@ fn json_is_the_only_thing_on_standard_output() {
         (&["status", "../.."], 2),
         (&["resolve"], 2),
         (&["freeze"], 2),
-        (&["freeze", "--check", &nowhere], 1),
+        (&["freeze", "--check", &nowhere], 2),
         (&["export"], 2),
         (&["digest", &task], 0),
         (&["run", "-p", &nowhere], 2),
@@ -346,4 +346,29 @@ fn quiet_keeps_results_and_errors() {
     let failed = project.run(&["resolve", "--quiet"]).with_code(2);
     assert!(failed.stderr.contains("error: "), "{failed:?}");
     assert!(!plan.all().contains('\u{1b}'), "colour in a pipe");
+}
+
+#[test]
+fn a_job_is_one_directory_below_the_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let task = directory.path().join("task");
+    for part in ["environment", "tests"] {
+        std::fs::create_dir_all(task.join(part)).unwrap();
+    }
+    for file in ["task.toml", "instruction.md", "environment/Dockerfile", "tests/test.sh"] {
+        std::fs::write(task.join(file), "").unwrap();
+    }
+    for name in ["../escaped", "/tmp/escaped", "", ".", "a/b"] {
+        let ended =
+            seatrial(directory.path(), &["run", "-p", "task", "-a", "nop", "--job-name", name]).with_code(2);
+        assert!(ended.stderr.contains("cannot name a job"), "{name:?}: {ended:?}");
+    }
+    assert!(!directory.path().join("escaped").exists() && !directory.path().join("jobs").exists());
+}
+
+#[test]
+fn what_is_no_frozen_set_is_not_checked_as_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = seatrial(directory.path(), &["freeze", "--check", "."]).with_code(2);
+    assert!(ended.stderr.contains("is no frozen set"), "{ended:?}");
 }

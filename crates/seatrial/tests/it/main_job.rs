@@ -329,7 +329,7 @@ fn a_frozen_set_that_was_touched_is_found_out() {
     }
     std::fs::remove_dir(frozen.join("tasks/extra.d")).unwrap();
     let text = project.run(&["freeze", "--check", frozen.to_str().unwrap()]).with_code(0);
-    assert!(text.stderr.contains("files verified"), "{text:?}");
+    assert!(text.stdout.contains("files verified"), "{text:?}");
 
     // `up` neither repairs nor hands on a set that was touched.
     let task = children(&frozen.join("tasks")).swap_remove(0);
@@ -415,4 +415,28 @@ fn stages_refuse_stale_inputs_and_name_the_stage_to_run() {
     assert_eq!(project.artifacts(), before);
     assert!(!task.join("tests/extra.py").exists());
     assert_eq!(project.trials().len(), 6);
+}
+
+#[test]
+fn an_edited_verdict_is_held_against_the_ledger() {
+    if !sandboxes_run() {
+        return;
+    }
+    let project = Project::quick();
+    let row = &mut project.rows("instances.jsonl")[0].clone();
+    row["FAIL_TO_PASS"] = serde_json::json!(["tests/test_slugs.py::test_that_is_not_there"]);
+    let mut rows = project.rows("instances.jsonl");
+    rows[0] = row.clone();
+    project.write_rows("instances.jsonl", &rows);
+    project.up();
+    let proofs = String::from_utf8(project.read("proofs.json")).unwrap();
+    let start = proofs.find("{\"detail\"").expect("a rejected task");
+    let end = start + proofs[start..].find('}').unwrap() + 1;
+    let edited = format!("{}{{\"status\":\"accepted\"}}{}", &proofs[..start], &proofs[end..]);
+    std::fs::write(project.path("proofs.json"), edited).unwrap();
+    let refused = project.run(&["resolve"]).with_code(5);
+    assert!(
+        refused.stderr.contains("than the ledger") && refused.stderr.contains("seatrial prove"),
+        "{refused:?}"
+    );
 }

@@ -47,7 +47,7 @@ fn the_oracle_gets_one_and_nop_gets_nothing() {
     // A name that is taken is refused, and what is there stays.
     let before = tree(&shelf.root().join("jobs"));
     let taken = shelf.run("nop", "second");
-    assert_eq!(taken.ended.code, Some(1), "{:?}", taken.ended);
+    assert_eq!(taken.ended.code, Some(2), "{:?}", taken.ended);
     assert_eq!(tree(&shelf.root().join("jobs")), before);
 }
 
