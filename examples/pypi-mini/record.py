@@ -74,7 +74,6 @@ class Project:
     def profile(self):
         return {
             "repo": self.repo,
-            "image_name": self.image_name,
             "package": self.row["package"],
             "version": self.row["version"],
             "sdist": self.row["sdist"],

@@ -45,7 +45,7 @@ pub struct RowFault {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RowProblem {
     /// The file ends inside the row.
-    #[error("is cut: the file ends in the middle of it; write the row again")]
+    #[error("is cut: it ends in the middle of its JSON; write the row again")]
     Cut,
     /// Bytes that are no UTF-8.
     #[error("is not valid UTF-8")]
