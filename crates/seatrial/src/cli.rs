@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
     arg_required_else_help = true
 )]
 pub struct Cli {
-    /// Works in DIR, the directory of a recipe.
+    /// Works in DIR instead of the current directory.
     #[arg(short = 'C', long = "directory", value_name = "DIR", global = true, value_hint = ValueHint::DirPath)]
     pub directory: Option<PathBuf>,
     /// Prints JSON on standard output and nothing else there.

@@ -19,11 +19,8 @@ use crate::stage::{check, export, freeze, materialize, plan, prove, resolve, sou
 pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     let begun = Instant::now();
     let pulled = source::pull(output, project, PullMode::Lock)?;
-    if plan::load(project).is_ok() {
-        output.stage("plan", "as before");
-    } else {
-        plan::write(output, project, &pulled)?;
-    }
+    // Planning is pure and quick: doing it anew costs less than trusting a document that somebody may have edited.
+    plan::write(output, project, &pulled)?;
     if materialize::load(project).is_ok() {
         output.stage("materialize", "as before");
     } else {
@@ -124,6 +121,7 @@ fn steps(candidates: usize, standing: &Standing, frozen: &Frozen) -> Result<Vec<
         tasks: i64::try_from(frozen).unwrap_or(i64::MAX),
         why: splits(standing),
     });
+    steps.retain(|step| step.tasks != 0);
     Ok(steps)
 }
 
