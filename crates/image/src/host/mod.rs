@@ -85,8 +85,8 @@ mod tests {
             "usr/lib",
             "usr/local/bin",
             "opt/tool/bin",
-            "opt/lab/project/tasks",
-            "opt/lab/other",
+            "opt/yard/project/tasks",
+            "opt/yard/other",
             "etc/ssl/certs",
             "etc/ssl/private",
             "etc/ssh",
@@ -100,8 +100,8 @@ mod tests {
         for (path, text) in [
             ("usr/bin/sh", "sh"),
             ("usr/local/bin/mine", "mine"),
-            ("opt/lab/readme", "readme"),
-            ("opt/lab/project/secret", "secret"),
+            ("opt/yard/readme", "readme"),
+            ("opt/yard/project/secret", "secret"),
             (
                 "etc/passwd",
                 "root:x:0:0:The Boss:/root:/bin/bash\ndaemon:x:1:1:d:/:/bin/false\nsomeone:x:1000:1000:Some One:/home/someone:/bin/bash\nnobody:x:65534:65534:n:/:/bin/false\n",
@@ -139,7 +139,7 @@ mod tests {
         let root = system();
         let dir = tempfile::tempdir().unwrap();
         let store = LayerStore::open(dir.path()).unwrap();
-        let project = root.path().join("opt/lab/project");
+        let project = root.path().join("opt/yard/project");
         let image = prepare_from(root.path(), &store, &[project]).unwrap();
         let skeleton = skeleton(&image);
 
@@ -163,12 +163,12 @@ mod tests {
         assert_eq!(fs::metadata(skeleton.join("tmp")).unwrap().permissions().mode() & 0o7777, 0o1777);
 
         // `/opt` is taken apart around the project.
-        assert!(!skeleton.join("opt/lab/project").exists());
-        assert_eq!(fs::read_to_string(skeleton.join("opt/lab/readme")).unwrap(), "readme");
+        assert!(!skeleton.join("opt/yard/project").exists());
+        assert_eq!(fs::read_to_string(skeleton.join("opt/yard/readme")).unwrap(), "readme");
         let Layer::Host(host) = &image.image.layers[0] else { panic!() };
         let trees: Vec<_> =
             host.trees.iter().map(|t| t.strip_prefix(root.path()).unwrap().to_path_buf()).collect();
-        assert_eq!(trees, ["opt/tool", "opt/lab/other", "usr"].map(PathBuf::from));
+        assert_eq!(trees, ["opt/tool", "opt/yard/other", "usr"].map(PathBuf::from));
         assert_eq!(image.inventory.packages, ["a 1 all", "b 2 all"]);
     }
 
