@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use record::{
     MaterializeDocument, MaterializedTask, ProofDocument, ProvedTask, SelectedTask, Selection, Status,
 };
-use task::{TaskDir, digest_task, tree_digest_of};
+use task::{TaskDir, digest_task};
 
 use crate::card::card;
 use crate::copy::{copy_task, set_mode};
@@ -205,8 +205,8 @@ impl Record<'_> {
         let shape = copy_task(task_id, &from.join(task_id.as_str()), &to)?;
         let wrap = |source| DatasetError::Task { task_id: task_id.clone(), source };
         let digests = digest_task(&to).map_err(wrap)?;
-        let verifier_digest = tree_digest_of(&to.join("tests")).map_err(wrap)?;
-        let found = (digests.tree_digest, digests.content_hash, digests.task_checksum, verifier_digest);
+        let found =
+            (digests.tree_digest, digests.content_hash, digests.task_checksum, digests.verifier_digest);
         let known = (
             materialized.tree_digest,
             materialized.content_hash,
@@ -230,7 +230,7 @@ impl Record<'_> {
             content_hash: digests.content_hash,
             task_checksum: digests.task_checksum,
             tree_digest: digests.tree_digest,
-            verifier_digest,
+            verifier_digest: digests.verifier_digest,
             base_image: materialized.base_image.clone(),
             portable: !materialized.base_image.starts_with(LOCAL_IMAGES),
             executable: shape.executable,

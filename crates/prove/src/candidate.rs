@@ -1,15 +1,13 @@
 //! A task that is to be proved.
 
-use ident::{Digest, TaskId};
+use ident::TaskId;
 use trial::TrialTask;
 
-/// A materialized task with the digests that its verdict will be tied to.
+/// A materialized task.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     /// The task's id.
     pub task_id: TaskId,
-    /// Its directory.
+    /// Its directory, with the digests that its verdict will be tied to.
     pub task: TrialTask,
-    /// Tree digest of its `tests/`.
-    pub verifier_digest: Digest,
 }

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::try_join_all;
 use ledger::{Decision, Filter, Ledger, ProofKey, ProofRule, decide};
 use record::{Limits, Observation, ProvedTask, Status, TrialKind};
+use task::config::TaskConfig;
 use tokio::sync::Semaphore;
-use trial::{Agent, Images, Job, TrialReport, TrialTask};
+use trial::{Agent, Images, Job, TrialReport};
 
 use crate::{Candidate, ProveError};
 
@@ -31,11 +32,11 @@ pub struct Prover {
 }
 
 /// The limits that a task's trials run under, part of what a verdict is tied to.
-pub fn limits(task: &TrialTask) -> Limits {
+pub fn limits(config: &TaskConfig) -> Limits {
     Limits {
-        verifier_sec: task.config.verifier.timeout_sec.ceil() as u64,
-        memory_mb: task.config.environment.memory_mb,
-        millicpus: task.config.environment.cpus.map(|cpus| (cpus * 1000.0).round() as u64),
+        verifier_sec: config.verifier.timeout_sec.ceil() as u64,
+        memory_mb: config.environment.memory_mb,
+        millicpus: config.environment.cpus.map(|cpus| (cpus * 1000.0).round() as u64),
     }
 }
 
@@ -48,11 +49,6 @@ pub struct Assessed<'a> {
 }
 
 impl Assessed<'_> {
-    /// How many trials come next at least; 0 when the verdict stands.
-    pub fn trials(&self) -> u64 {
-        u64::from(self.decision.next.nop) + u64::from(self.decision.next.oracle)
-    }
-
     /// How many trials the whole proof takes when nothing goes wrong.
     pub fn expected(&self) -> u64 {
         if self.decision.next.is_nothing() {
@@ -97,9 +93,9 @@ impl Prover {
         let key = ProofKey {
             task_id: candidate.task_id.clone(),
             tree_digest: candidate.task.digests.tree_digest,
-            verifier_digest: candidate.verifier_digest,
+            verifier_digest: candidate.task.digests.verifier_digest,
             image_digest,
-            limits: limits(&candidate.task),
+            limits: limits(&candidate.task.config),
             engine: self.spec.engine.to_owned(),
         };
         let mut rule = self.spec.rule;

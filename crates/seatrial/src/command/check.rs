@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use check::{CheckOptions, Profile, check_all};
-use record::Severity;
 use serde_json::json;
 
 use crate::cli;
@@ -12,6 +11,7 @@ use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, table};
 use crate::project::Project;
 use crate::stage;
+use crate::stage::check::severity;
 
 /// The command in all its forms.
 pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
@@ -97,12 +97,4 @@ fn explain(output: Output, name: &str) -> Result {
         rule.explanation,
         rule.fix
     ))
-}
-
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Note => "note",
-    }
 }

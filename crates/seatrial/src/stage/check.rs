@@ -86,11 +86,7 @@ fn inputs(materialized: Digest) -> artifact::Inputs {
 /// Prints the findings of one task, each with its place and what to do.
 pub fn show(output: Output, task: &str, findings: &[Finding]) -> Result {
     for finding in findings {
-        let severity = match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        };
+        let severity = severity(finding.severity);
         let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
         output.print(format_args!(
             "{task}/{}{line}: {severity}[{}]: {}\n    fix: {}",
@@ -98,4 +94,13 @@ pub fn show(output: Output, task: &str, findings: &[Finding]) -> Result {
         ))?;
     }
     Ok(())
+}
+
+/// A severity in one word.
+pub fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
 }

@@ -265,7 +265,7 @@ impl<'a> Materializer<'a> {
             content_hash: digests.content_hash,
             task_checksum: digests.task_checksum,
             tree_digest: digests.tree_digest,
-            verifier_digest: task::tree_digest_of(&directory.join("tests")).map_err(failed)?,
+            verifier_digest: digests.verifier_digest,
             base_image,
             workspace_source: clean.source.clone(),
             instance_digest: Digest::of(row),

@@ -8,6 +8,7 @@ use prove::{Assessed, Candidate, ProveSpec, Prover};
 use rayon::prelude::*;
 use record::{ProofDocument, ProvedTask, Status};
 use serde_json::json;
+use task::TaskDir;
 use trial::{Agent, JobSpec, TrialTask};
 
 use crate::cli::Jobs;
@@ -63,7 +64,6 @@ pub fn write(output: Output, project: &Project, jobs: &Jobs) -> Result<ProofDocu
                 task_id: task.task_id.clone(),
                 task: TrialTask::open(&directory, Some(&project.recipe.dataset.name))
                     .or_exit(Exit::Failed)?,
-                verifier_digest: task.verifier_digest,
             })
         })
         .collect::<Result<_>>()?;
@@ -155,13 +155,14 @@ fn agree_with_ledger(project: &Project, document: &ProofDocument) -> Result {
     let rule = rule(project);
     for task in &document.tasks {
         let directory = project.path(TASKS).join(task.task_id.as_str());
-        let opened = TrialTask::open(&directory, None).or_exit(Exit::Failed)?;
+        // The tree was held against its digest already; only its limits are read here.
+        let opened = TaskDir::open(&directory).or_exit(Exit::Failed)?;
         let key = ledger::ProofKey {
             task_id: task.task_id.clone(),
             tree_digest: task.tree_digest,
             verifier_digest: task.verifier_digest,
             image_digest: task.image_digest.clone(),
-            limits: prove::limits(&opened),
+            limits: prove::limits(opened.config()),
             engine: task.engine.clone(),
         };
         let seen = ledger.observations(&ledger::Filter::of_key(&key))?;

@@ -162,7 +162,7 @@ fn life(output: Output, project: &Project, standing: &Standing, task: &TaskId) -
 }
 
 /// A status in one line.
-pub fn described(status: &Status) -> String {
+fn described(status: &Status) -> String {
     match status {
         Status::Accepted => "accepted".into(),
         Status::Pending => "pending".into(),
