@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use job::{AgentConfig, EnvironmentConfig, EvalStats, JobConfig, JobResult, JobStats, TrialConfig};
 use record::{Outcome, Reason};
 use serde_json::Map;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::environment::Images;
 use crate::files::TrialFiles;
-use crate::harbor::{
-    self, AgentConfig, EnvironmentConfig, EvalStats, JobConfig, JobResult, JobStats, TrialConfig,
-};
 use crate::life::{Life, Lived, Phases};
 use crate::{Agent, Event, TrialError, TrialTask, failed, name, policy, rule};
 
@@ -130,9 +128,9 @@ impl Job {
         let directory = self.directory.join(&trial);
         let files = TrialFiles::create(directory.clone()).map_err(TrialError::Io)?;
         let config = self.trial_config(task, agent, &trial, verifier_limit);
-        files.write_whole("config.json", harbor::to_text(&config)?.as_bytes())?;
-        let lock = harbor::trial_lock(&config, &task.name, &task.digests.content_hash)?;
-        files.write_whole("lock.json", harbor::to_text(&lock)?.as_bytes())?;
+        files.write_whole("config.json", job::to_text(&config)?.as_bytes())?;
+        let lock = job::trial_lock(&config, &task.name, &task.digests.content_hash)?;
+        files.write_whole("lock.json", job::to_text(&lock)?.as_bytes())?;
         self.tell(Event::Started { task: task.name.clone(), agent, trial: trial.clone() });
         self.tally().running += 1;
 
@@ -145,7 +143,7 @@ impl Job {
             files.write_whole("exception.txt", exception.exception_traceback.as_bytes())?;
         }
         files.finish_log().map_err(TrialError::Io)?;
-        files.write_whole("result.json", harbor::to_text(&result)?.as_bytes())?;
+        files.write_whole("result.json", job::to_text(&result)?.as_bytes())?;
 
         self.count(task, agent, &trial, &lived.outcome)?;
         self.tell(Event::Finished {
@@ -248,20 +246,20 @@ impl Job {
     }
 
     fn write_result(&self, finished: bool) -> Result<(), TrialError> {
-        let now = harbor::local(Timestamp::now(), &self.zone);
+        let now = job::local(Timestamp::now(), &self.zone);
         let tally = self.tally();
         let total = self.spec.planned.max(tally.ended + tally.running);
         let result = JobResult {
             schema_version: 1,
             id: self.id.clone(),
-            started_at: harbor::local(self.started, &self.zone),
+            started_at: job::local(self.started, &self.zone),
             updated_at: now.clone(),
             finished_at: finished.then_some(now),
             n_total_trials: if finished { tally.ended } else { total },
             stats: tally.stats(if finished { 0 } else { total - tally.ended - tally.running }),
         };
         // Held until the file is written, so that an older count never replaces a newer one.
-        let text = harbor::to_text(&result)?;
+        let text = job::to_text(&result)?;
         artifact::write_atomic(&self.directory.join("result.json"), text.as_bytes())?;
         drop(tally);
         Ok(())
@@ -283,10 +281,10 @@ impl Job {
             debug: false,
             n_concurrent_trials: self.spec.concurrency,
             quiet: false,
-            retry: harbor::RetryConfig::default(),
+            retry: job::RetryConfig::default(),
             override_error_policy: Map::new(),
             environment: EnvironmentConfig::for_engine(self.engine.name()),
-            verifier: harbor::VerifierConfig::default(),
+            verifier: job::VerifierConfig::default(),
             metrics: Vec::new(),
             agents: self.spec.agents.iter().map(|agent| agent_config(*agent)).collect(),
             user_agent: None,
@@ -297,7 +295,7 @@ impl Job {
             extra_instructions: Vec::new(),
             source_jobs: Vec::new(),
         };
-        Ok(harbor::to_text(&config)?)
+        Ok(job::to_text(&config)?)
     }
 
     fn trial_config(
@@ -309,10 +307,10 @@ impl Job {
     ) -> TrialConfig {
         TrialConfig {
             schema_version: 1,
-            task: harbor::TaskConfig {
+            task: job::TaskConfig {
                 path: task.directory.display().to_string(),
                 source: task.source.clone(),
-                ..harbor::TaskConfig::default()
+                ..job::TaskConfig::default()
             },
             trial_name: trial.to_owned(),
             trials_dir: self.directory.display().to_string(),
@@ -325,9 +323,9 @@ impl Job {
             agent: agent_config(agent),
             user_agent: None,
             environment: EnvironmentConfig::for_engine(self.engine.name()),
-            verifier: harbor::VerifierConfig {
+            verifier: job::VerifierConfig {
                 override_timeout_sec: verifier_limit.map(|limit| limit.as_secs_f64()),
-                ..harbor::VerifierConfig::default()
+                ..job::VerifierConfig::default()
             },
             override_error_policy: Map::new(),
             artifacts: Vec::new(),
@@ -346,42 +344,42 @@ impl Job {
         lived: &Lived,
         started: Timestamp,
         ended: Timestamp,
-    ) -> harbor::TrialResult {
+    ) -> job::TrialResult {
         let exception_info = match &lived.outcome {
             Outcome::Reward(_) => None,
-            Outcome::Failed { reason, detail, .. } => Some(harbor::ExceptionInfo {
+            Outcome::Failed { reason, detail, .. } => Some(job::ExceptionInfo {
                 exception_type: rule(*reason).exception.into(),
                 exception_message: detail.clone(),
                 exception_traceback: format!("{}: {detail}\n", rule(*reason).exception),
-                occurred_at: harbor::utc(ended),
+                occurred_at: job::utc(ended),
                 policy: policy(*reason),
             }),
         };
         let phases = lived.phases.clone();
-        harbor::TrialResult {
+        job::TrialResult {
             schema_version: 1,
             id: uuid::Uuid::new_v4().to_string(),
             task_name: task.name.clone(),
             trial_name: config.trial_name.clone(),
             trial_uri: format!("file://{}", absolute(&self.directory.join(&config.trial_name)).display()),
-            task_id: harbor::TaskPath { path: task.directory.display().to_string() },
+            task_id: job::TaskPath { path: task.directory.display().to_string() },
             source: task.source.clone(),
             task_checksum: task.digests.task_checksum.hex(),
-            agent_info: harbor::AgentInfo {
+            agent_info: job::AgentInfo {
                 name: agent.name().into(),
                 version: "1.0.0".into(),
                 model_info: None,
             },
-            agent_result: phases.agent.is_some().then(harbor::AgentContext::default),
+            agent_result: phases.agent.is_some().then(job::AgentContext::default),
             reward_valid: exception_info.is_none() && lived.rewards.is_some(),
             verifier_result: lived
                 .rewards
                 .clone()
-                .map(|rewards| harbor::VerifierResult { rewards: Some(rewards) }),
+                .map(|rewards| job::VerifierResult { rewards: Some(rewards) }),
             verifier_environment_mode: Some("shared".into()),
             exception_info,
-            started_at: Some(harbor::utc(started)),
-            finished_at: Some(harbor::utc(ended)),
+            started_at: Some(job::utc(started)),
+            finished_at: Some(job::utc(ended)),
             environment_setup: phases.environment,
             agent_setup: phases.agent_setup,
             agent_execution: phases.agent,
@@ -402,7 +400,7 @@ impl Tally {
             stats.metrics = vec![BTreeMap::from([("mean".into(), sum / rewards.len() as f64)])];
             let by_value = stats.reward_stats.entry("reward".into()).or_default();
             for (trial, reward) in rewards {
-                by_value.entry(harbor::python_float(*reward)).or_default().push(trial.clone());
+                by_value.entry(job::python_float(*reward)).or_default().push(trial.clone());
             }
             for trials in by_value.values_mut() {
                 trials.sort();

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use job::{Rewards, Span};
 use record::{Outcome, Reason};
 use sandbox::{Capture, ExecOutcome, ExecSpec, ExitStatus, Network, Sandbox, SandboxError, SandboxSpec};
 
 use crate::files::{TrialFiles, pack};
-use crate::harbor::{Rewards, Span};
 use crate::rewards::VerifierFiles;
 use crate::{Agent, TrialTask, failed};
 
@@ -301,13 +301,13 @@ async fn run_tests(sandbox: &dyn Sandbox, mut command: ExecSpec) -> Result<ExecO
 }
 
 fn begin(phase: &mut Option<Span>) -> Instant {
-    *phase = Some(Span { started_at: Some(crate::harbor::utc(Timestamp::now())), finished_at: None });
+    *phase = Some(Span { started_at: Some(job::utc(Timestamp::now())), finished_at: None });
     Instant::now()
 }
 
 fn end(phase: &mut Option<Span>) {
     if let Some(span) = phase {
-        span.finished_at = Some(crate::harbor::utc(Timestamp::now()));
+        span.finished_at = Some(job::utc(Timestamp::now()));
     }
 }
 

@@ -1,8 +1,7 @@
 //! What follows from each reason for a missing reward.
 
+use job::ExceptionPolicy;
 use record::{FailureClass, Outcome, Reason};
-
-use crate::harbor::ExceptionPolicy;
 
 /// The written rule for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

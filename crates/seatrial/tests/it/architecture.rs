@@ -6,10 +6,11 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The floors from the bottom up. A room may know rooms on floors below its own.
-const FLOORS: [&[&str]; 9] = [
+const FLOORS: [&[&str]; 10] = [
     &["ident", "corpus"],
     &["artifact"],
     &["record"],
+    &["job"],
     &["recipe", "source", "plan", "task", "grade", "ledger"],
     &["image"],
     &["sandbox", "check", "dataset"],

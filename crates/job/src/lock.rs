@@ -4,7 +4,7 @@ use ident::Digest;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::TrialConfig;
+use crate::TrialConfig;
 
 /// The lock of a trial on a local task. Nulls are left out at every depth, as Harbor does; two task locks are equal when
 /// their digests are.

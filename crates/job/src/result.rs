@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::TrialConfig;
+use crate::TrialConfig;
 
 /// Named rewards.
 pub type Rewards = BTreeMap<String, f64>;
