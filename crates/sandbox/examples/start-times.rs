@@ -7,7 +7,6 @@
 
 #![expect(clippy::print_stdout, reason = "a measurement prints what it found")]
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,7 +17,7 @@ use image::{Layer, LayerStore, RootImage};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use sandbox::native::{INIT_ARGUMENT, Native, NativeConfig, init_main};
-use sandbox::{Engine, ExecSpec, Limits, Network, SandboxSpec};
+use sandbox::{Engine, ExecSpec, Limits, SandboxSpec};
 
 /// The same sandbox by hand: the same namespaces, overlays and `/proc`, then `true` below the new root.
 const BARE: &str = r#"
@@ -48,15 +47,7 @@ async fn measure(rounds: usize) -> Result<(), Box<dyn Error>> {
     let engine = Native::new(NativeConfig { init: std::env::current_exe()?, require_limits: false })?;
     let scratch = temp.path().join("scratch");
     fs::create_dir(&scratch)?;
-    let mut spec = SandboxSpec {
-        name: "measured".into(),
-        image: image.clone(),
-        env: BTreeMap::new(),
-        workdir: None,
-        limits: Limits::default(),
-        network: Network::None,
-        scratch,
-    };
+    let mut spec = SandboxSpec::new("measured", image.clone().into(), scratch);
     let (mut plain, mut limited, mut bare, mut apart) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // The first round warms caches and is not counted.
     for round in 0..=rounds {

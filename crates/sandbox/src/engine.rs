@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use image::RootImage;
 
-use crate::SandboxError;
+use crate::{Archive, SandboxError};
 
 /// Starts sandboxes.
 #[async_trait]
@@ -31,12 +31,12 @@ pub trait Sandbox: Send + Sync {
 
     /// Unpacks a tar stream below `directory`, which is created when missing. Entries keep their modes and belong
     /// to root.
-    async fn upload(&self, tar: &[u8], directory: &str) -> Result<(), SandboxError>;
+    async fn upload(&self, archive: &Archive, directory: &str) -> Result<(), SandboxError>;
 
     /// Packs the file or directory at `path` into a tar stream of at most `limit` bytes, without following links.
     /// Entry names are relative to `path`; a single file is one entry with its own name. A missing path is
     /// [`SandboxError::NoSuchPath`]; more than `limit` bytes is [`SandboxError::TooLarge`].
-    async fn download(&self, path: &str, limit: u64) -> Result<Vec<u8>, SandboxError>;
+    async fn download(&self, path: &str, limit: u64) -> Result<Archive, SandboxError>;
 
     /// Kills every process in the sandbox except its init, so that nothing of an earlier phase runs on.
     async fn kill_all(&self) -> Result<(), SandboxError>;
@@ -53,8 +53,10 @@ pub trait Sandbox: Send + Sync {
 pub struct SandboxSpec {
     /// A short name for messages and labels, unique among running sandboxes.
     pub name: String,
+    /// What the sandbox belongs to, for engines that can write it on what they create: `job`, `trial`, `task`.
+    pub labels: BTreeMap<String, String>,
     /// The root file system.
-    pub image: RootImage,
+    pub root: Root,
     /// Environment on top of the image's own, for every command.
     pub env: BTreeMap<String, String>,
     /// Default working directory; the image's own when absent.
@@ -63,8 +65,61 @@ pub struct SandboxSpec {
     pub limits: Limits,
     /// Network mode.
     pub network: Network,
-    /// A directory where the engine may keep this sandbox's writable layer and other scratch; it must exist.
+    /// Single services of the host that are reachable inside, whatever the network mode.
+    pub doors: Vec<Door>,
+    /// A directory where an engine on this machine may keep the sandbox's writable layer and other scratch; it must exist.
     pub scratch: PathBuf,
+}
+
+impl SandboxSpec {
+    /// A sandbox without network, limits and anything else that its image does not say.
+    pub fn new(name: impl Into<String>, root: Root, scratch: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            labels: BTreeMap::new(),
+            root,
+            env: BTreeMap::new(),
+            workdir: None,
+            limits: Limits::default(),
+            network: Network::None,
+            doors: Vec::new(),
+            scratch: scratch.into(),
+        }
+    }
+}
+
+/// What a sandbox's root file system comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Root {
+    /// Layers on this machine, for the engine that mounts them itself.
+    Layers(RootImage),
+    /// An image that the engine holds or pulls.
+    Image(EngineImage),
+}
+
+impl From<RootImage> for Root {
+    fn from(root: RootImage) -> Self {
+        Self::Layers(root)
+    }
+}
+
+impl Root {
+    /// Identity of the content, `sha256:<hex>`: equal digests mean equal content.
+    pub fn digest(&self) -> &str {
+        match self {
+            Self::Layers(root) => &root.digest,
+            Self::Image(image) => &image.digest,
+        }
+    }
+}
+
+/// An image by the name under which an engine finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineImage {
+    /// What the engine is asked for: an image id, or a reference with its digest.
+    pub reference: String,
+    /// Identity of the content, `sha256:<hex>`.
+    pub digest: String,
 }
 
 /// Resource limits of one sandbox; absent means unlimited.
@@ -81,13 +136,33 @@ pub struct Limits {
 }
 
 /// What a sandbox can reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Network {
     /// Loopback only.
     #[default]
     None,
-    /// The host's network.
+    /// The network of the host, or of the engine's machines.
     Public,
+    /// These hosts only. No engine holds this yet: each refuses it by name.
+    Allowlist(Vec<String>),
+}
+
+/// One service of the host that a sandbox reaches on a port of its own loopback, even without a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Door {
+    /// The port on `127.0.0.1` inside the sandbox.
+    pub port: u16,
+    /// Where connections go on the host.
+    pub to: HostService,
+}
+
+/// A service on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostService {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A port on `127.0.0.1`.
+    Loopback(u16),
 }
 
 /// One command.

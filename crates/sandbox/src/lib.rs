@@ -5,12 +5,15 @@
 //! on; a command never outlives its deadline; output, archives and files are read up to a bound; and what cannot be
 //! held on this machine is said, not left out.
 
+mod archive;
 pub mod engine;
 mod error;
 #[cfg(target_os = "linux")]
 pub mod native;
 
+pub use archive::{Archive, ArchiveReader, ArchiveWriter};
 pub use engine::{
-    Capture, Engine, ExecOutcome, ExecSpec, ExitStatus, Limits, Network, Output, Sandbox, SandboxSpec, Usage,
+    Capture, Door, Engine, EngineImage, ExecOutcome, ExecSpec, ExitStatus, HostService, Limits, Network,
+    Output, Root, Sandbox, SandboxSpec, Usage,
 };
 pub use error::SandboxError;

@@ -18,7 +18,7 @@ use crate::native::running::{Parts, Running};
 use crate::native::scratch::Scratch;
 use crate::native::stack;
 use crate::native::wire::Setup;
-use crate::{Engine, Network, Sandbox, SandboxError, SandboxSpec};
+use crate::{Engine, Network, Root, Sandbox, SandboxError, SandboxSpec};
 
 /// The engine's name.
 const NAME: &str = "native";
@@ -93,6 +93,7 @@ impl Native {
 
 impl Shared {
     fn start(&self, spec: SandboxSpec) -> Result<Running, SandboxError> {
+        refuse(&spec)?;
         let missing = self.hierarchy.enforceable().missing(&spec.limits);
         if !missing.is_empty() {
             let what = format!("{} limits on this machine: no usable control group", missing.join(", "));
@@ -115,7 +116,10 @@ impl Shared {
     fn build(&self, spec: &SandboxSpec) -> io::Result<Parts> {
         let name = group_name(STARTED.fetch_add(1, Ordering::Relaxed));
         let scratch = Scratch::create(&spec.scratch, &name)?;
-        let overlays = stack::plan(&spec.image.layers, scratch.path())?;
+        let Root::Layers(root) = &spec.root else {
+            return Err(io::Error::other("its image is not on this machine"));
+        };
+        let overlays = stack::plan(&root.layers, scratch.path())?;
         overlays.iter().try_for_each(Scratch::prepare)?;
         let hostname = hostname(&spec.name);
         let setup = Setup {
@@ -127,7 +131,7 @@ impl Shared {
                 .map(|overlay| overlay.at.clone())
                 .chain(stack::MOUNT_POINTS.iter().map(PathBuf::from))
                 .collect(),
-            files: provided_files(&hostname, spec.network),
+            files: provided_files(&hostname, &spec.network),
             largest_file: spec.limits.storage,
             hostname,
             overlays: overlays.clone(),
@@ -138,10 +142,20 @@ impl Shared {
     }
 }
 
+/// Refuses by name what the engine cannot give.
+fn refuse(spec: &SandboxSpec) -> Result<(), SandboxError> {
+    let unsupported = |what: &str| Err(SandboxError::Unsupported { engine: NAME, what: what.to_owned() });
+    match (&spec.network, &spec.root) {
+        (Network::Allowlist(_), _) => unsupported("a network allow-list"),
+        (_, Root::Image(image)) => unsupported(&format!("images of other engines ({})", image.reference)),
+        _ => Ok(()),
+    }
+}
+
 /// The files every sandbox gets from the engine instead of its image.
-fn provided_files(hostname: &str, network: Network) -> BTreeMap<PathBuf, String> {
+fn provided_files(hostname: &str, network: &Network) -> BTreeMap<PathBuf, String> {
     let resolver = match network {
-        Network::None => String::new(),
+        Network::None | Network::Allowlist(_) => String::new(),
         // Only what it says goes in, not the file: it may change under the sandbox, or be a link.
         Network::Public => resolver().unwrap_or_default(),
     };

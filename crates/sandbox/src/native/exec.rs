@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use image::ImageConfig;
 use rustix::fs::{Mode, OFlags};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
@@ -12,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::native::capture::Collector;
 use crate::native::running::{Answers, Running, io_error, pipe_pair};
 use crate::native::wire::{self, CommandRequest, Operation, Reply};
-use crate::{ExecOutcome, ExecSpec, ExitStatus, Output, Sandbox, SandboxError, SandboxSpec};
+use crate::{ExecOutcome, ExecSpec, ExitStatus, Output, Root, Sandbox, SandboxError, SandboxSpec};
 
 /// How long output is still read after the command ended while something it left behind holds the streams open.
 const GRACE: Duration = Duration::from_millis(100);
@@ -130,7 +131,11 @@ enum Phase {
 
 /// The command with everything filled in that sandbox and image say.
 fn request(spec: &SandboxSpec, command: &ExecSpec) -> CommandRequest {
-    let config = &spec.image.config;
+    let none = ImageConfig::default();
+    let config = match &spec.root {
+        Root::Layers(root) => &root.config,
+        Root::Image(_) => &none,
+    };
     let mut env = BTreeMap::from([("PATH".to_owned(), DEFAULT_PATH.to_owned())]);
     for layer in [&config.env, &spec.env, &command.env] {
         env.extend(layer.iter().map(|(name, value)| (name.clone(), value.clone())));

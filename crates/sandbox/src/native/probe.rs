@@ -1,14 +1,13 @@
 //! What this machine offers to the native engine, as plain facts with a remedy each.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use fs_err as fs;
 use image::{ImageConfig, Layer, RootImage};
 
+use crate::SandboxSpec;
 use crate::native::cgroup::{Enforceable, Hierarchy};
 use crate::native::{Native, NativeConfig};
-use crate::{Limits, Network, SandboxSpec};
 
 /// One fact about the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,19 +132,12 @@ async fn try_start(init: &Path) -> Result<(), String> {
     let temp = tempfile::tempdir().map_err(|error| text(&error))?;
     let layer = temp.path().join("layer");
     fs::create_dir(&layer).map_err(|error| text(&error))?;
-    let spec = SandboxSpec {
-        name: "probe".into(),
-        image: RootImage {
-            layers: vec![Layer::Directory(layer)],
-            config: ImageConfig::default(),
-            digest: String::new(),
-        },
-        env: BTreeMap::new(),
-        workdir: None,
-        limits: Limits::default(),
-        network: Network::None,
-        scratch: temp.path().to_owned(),
+    let root = RootImage {
+        layers: vec![Layer::Directory(layer)],
+        config: ImageConfig::default(),
+        digest: String::new(),
     };
+    let spec = SandboxSpec::new("probe", root.into(), temp.path());
     let engine = Native::new(NativeConfig { init: init.to_owned(), require_limits: false });
     let engine = engine.map_err(|error| text(&error))?;
     let sandbox = crate::Engine::start(&engine, &spec).await.map_err(|error| text(&error))?;

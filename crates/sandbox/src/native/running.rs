@@ -1,6 +1,6 @@
 //! A running sandbox, seen from the engine.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -16,7 +16,10 @@ use crate::native::removal;
 use crate::native::scratch::Scratch;
 use crate::native::storage::StorageWatch;
 use crate::native::wire::{self, Operation, Overlay, Reply, TransferRequest};
-use crate::{ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
+use crate::{Archive, ArchiveWriter, ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
+
+/// Bytes moved at a time, the size of a pipe.
+const CHUNK: usize = 64 << 10;
 
 /// How long process 1 may take to kill what it can kill at once.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
@@ -113,7 +116,7 @@ impl Sandbox for Running {
         Ok(outcome)
     }
 
-    async fn upload(&self, tar: &[u8], directory: &str) -> Result<(), SandboxError> {
+    async fn upload(&self, archive: &Archive, directory: &str) -> Result<(), SandboxError> {
         self.check_storage()?;
         let what = || format!("unpacking files into {directory}");
         let body = wire::body(&TransferRequest { path: directory.to_owned() }).map_err(io_error(what()))?;
@@ -122,31 +125,50 @@ impl Sandbox for Running {
         drop(theirs);
         let mut sender = pipe::Sender::from_owned_fd(ours).map_err(io_error(what()))?;
         let send = async {
-            // When the other side stops reading, its answer says why.
-            let _ = sender.write_all(tar).await;
+            let mut chunk = vec![0; CHUNK.min(usize::try_from(archive.len()).unwrap_or(CHUNK))];
+            let mut at = 0;
+            loop {
+                match archive.read_at(at, &mut chunk)? {
+                    0 => break,
+                    count => {
+                        at += count as u64;
+                        // When the other side stops reading, its answer says why.
+                        if sender.write_all(&chunk[..count]).await.is_err() {
+                            break;
+                        }
+                    }
+                }
+            }
             drop(sender);
+            Ok(())
         };
-        let ((), reply) = tokio::join!(send, answers.next());
+        let (sent, reply) = tokio::join!(send, answers.next());
+        sent.map_err(io_error(what()))?;
         match reply? {
             Reply::Done => Ok(()),
             other => Err(unexpected(&what(), other)),
         }
     }
 
-    async fn download(&self, path: &str, limit: u64) -> Result<Vec<u8>, SandboxError> {
+    async fn download(&self, path: &str, limit: u64) -> Result<Archive, SandboxError> {
         let what = || format!("packing {path}");
         let body = wire::body(&TransferRequest { path: path.to_owned() }).map_err(io_error(what()))?;
         let (ours, theirs) = pipe_pair().map_err(io_error(what()))?;
         let mut answers = self.request(Operation::Download, &body, &[theirs.as_fd()])?;
         drop(theirs);
         let receiver = pipe::Receiver::from_owned_fd(ours).map_err(io_error(what()))?;
-        let mut bytes = Vec::new();
-        receiver.take(limit.saturating_add(1)).read_to_end(&mut bytes).await.map_err(io_error(what()))?;
-        if bytes.len() as u64 > limit {
+        let mut receiver = receiver.take(limit.saturating_add(1));
+        let mut writer = ArchiveWriter::default();
+        let mut chunk = Vec::with_capacity(CHUNK);
+        while receiver.read_buf(&mut chunk).await.map_err(io_error(what()))? > 0 {
+            writer.write_all(&chunk).map_err(io_error(what()))?;
+            chunk.clear();
+        }
+        if writer.len() > limit {
             return Err(SandboxError::TooLarge { what: format!("{path} in the sandbox, packed,"), limit });
         }
         match answers.next().await? {
-            Reply::Done => Ok(bytes),
+            Reply::Done => Ok(writer.finish()),
             Reply::NoSuchPath => Err(SandboxError::NoSuchPath(path.to_owned())),
             other => Err(unexpected(&what(), other)),
         }

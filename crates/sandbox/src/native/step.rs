@@ -1,6 +1,5 @@
 //! Runs build instructions: a command over an image, and what it changed as a new layer.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -77,14 +76,11 @@ impl StepRunner {
         let beside =
             into.parent().ok_or_else(|| RunFailure::Engine(format!("{} has no parent", into.display())))?;
         let scratch = tempfile::Builder::new().prefix(".step-").tempdir_in(beside).map_err(file)?;
+        let root = RootImage { config: image::ImageConfig::default(), ..base.clone() };
         let spec = SandboxSpec {
-            name: "build".into(),
-            image: RootImage { config: image::ImageConfig::default(), ..base.clone() },
-            env: BTreeMap::new(),
-            workdir: None,
             limits: self.limits.clone(),
-            network: self.network,
-            scratch: scratch.path().to_owned(),
+            network: self.network.clone(),
+            ..SandboxSpec::new("build", root.into(), scratch.path())
         };
         let mut sandbox = self.engine.launch(&spec).await.map_err(engine)?;
         let result = self.run_command(&mut sandbox, command, into).await;

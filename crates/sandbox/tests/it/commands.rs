@@ -76,12 +76,14 @@ async fn settings_of_command_sandbox_and_image_are_layered() {
     let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
     };
-    spec.image.config = ImageConfig {
+    let mut root = bench.image(&[]);
+    root.config = ImageConfig {
         env: map(&[("A", "image"), ("B", "image"), ("C", "image")]),
         workdir: Some("/usr".into()),
         user: Some("app".into()),
         ..ImageConfig::default()
     };
+    spec.root = root.into();
     spec.env = map(&[("B", "sandbox"), ("C", "sandbox")]);
     let sandbox = start(&spec).await;
     let script = "echo $A $B $C $(pwd) $(id -un) $(id -Gn) $HOME $(umask)";

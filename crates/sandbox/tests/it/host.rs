@@ -1,12 +1,11 @@
 //! A root image over the host's system, and short ways to run commands in it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use image::{HostRoot, ImageConfig, Layer, RootImage};
 use sandbox::native::{Native, NativeConfig};
-use sandbox::{Engine, ExecOutcome, ExecSpec, Limits, Network, Sandbox, SandboxSpec};
+use sandbox::{Engine, ExecOutcome, ExecSpec, Sandbox, SandboxSpec};
 
 /// The init that the tests re-execute.
 pub fn init() -> PathBuf {
@@ -59,15 +58,7 @@ impl Bench {
     }
 
     pub fn spec(&self, name: &str) -> SandboxSpec {
-        SandboxSpec {
-            name: name.into(),
-            image: self.image(&[]),
-            env: BTreeMap::new(),
-            workdir: None,
-            limits: Limits::default(),
-            network: Network::None,
-            scratch: self.scratch(),
-        }
+        SandboxSpec::new(name, self.image(&[]).into(), self.scratch())
     }
 
     /// What is left of sandboxes in the scratch directory.

@@ -230,7 +230,7 @@ async fn devices_in_layers_are_dead() {
         }
     }
     let mut spec = bench.spec("devices");
-    spec.image = bench.image(&[&layer]);
+    spec.root = bench.image(&[&layer]).into();
     let sandbox = start(&spec).await;
     let outcome = sandbox.exec(&sh("ls /mem /null; cat /mem; cat /null && echo open")).await.unwrap();
     assert_eq!(text(&outcome), "/mem\n/null\n");

@@ -30,7 +30,7 @@ fn build(bench: &Bench, above: &[&Path], name: &str, script: &str) -> std::path:
 
 async fn see(bench: &Bench, above: &[&Path], script: &str) -> String {
     let mut spec = bench.spec("see");
-    spec.image = bench.image(above);
+    spec.root = bench.image(above).into();
     let sandbox = start(&spec).await;
     let outcome = sandbox.exec(&sh(script)).await.unwrap();
     sandbox.destroy().await.unwrap();
@@ -169,7 +169,7 @@ async fn a_stack_of_plain_directories_needs_no_host() {
     fs::write(upper.join("hello"), "from above\n").unwrap();
     let mut spec = bench.spec("plain");
     let layers = vec![Layer::Directory(root), Layer::Directory(upper)];
-    spec.image = RootImage { layers, config: ImageConfig::default(), digest: "sha256:plain".into() };
+    spec.root = RootImage { layers, config: ImageConfig::default(), digest: "sha256:plain".into() }.into();
     let sandbox = engine().start(&spec).await.unwrap_or_else(|error| panic!("{error}"));
     let outcome =
         sandbox.exec(&sh("cat /hello; ls /; cat /etc/hostname; echo x > /dev/null; echo ok")).await.unwrap();
@@ -211,7 +211,7 @@ async fn many_layers_fit() {
 async fn what_cannot_be_mounted_is_a_start_error_without_leftovers() {
     let bench = Bench::new();
     let mut spec = bench.spec("missing");
-    spec.image = bench.image(&[Path::new("/no/such/layer")]);
+    spec.root = bench.image(&[Path::new("/no/such/layer")]).into();
     let error = engine().start(&spec).await.err().unwrap().to_string();
     assert!(error.contains("sandbox missing did not start") && error.contains("/no/such/layer"), "{error}");
     assert!(bench.leftovers().is_empty());

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use sandbox::{Sandbox, SandboxError};
+use sandbox::{Archive, Sandbox, SandboxError};
 use tar::{Builder, EntryType, Header};
 
 use crate::host::{Bench, sh, start, text};
@@ -35,15 +35,15 @@ impl Packed {
         self.raw(EntryType::Regular, name, "", mode, content.as_bytes())
     }
 
-    fn finish(self) -> Vec<u8> {
-        self.0.into_inner().unwrap()
+    fn finish(self) -> Archive {
+        self.0.into_inner().unwrap().into()
     }
 }
 
 /// Name, kind, mode, link target and content of each entry.
-fn listing(bytes: &[u8]) -> Vec<(String, EntryType, u32, String, String)> {
-    let mut archive = tar::Archive::new(bytes);
+fn listing(archive: &Archive) -> Vec<(String, EntryType, u32, String, String)> {
     archive
+        .as_tar()
         .entries()
         .unwrap()
         .map(|entry| {
@@ -110,7 +110,7 @@ async fn much_data_passes_in_both_directions() {
     let packed = Packed::new().raw(EntryType::Regular, "big", "", 0o644, &content).finish();
     sandbox.upload(&packed, "/data").await.unwrap();
     let back = sandbox.download("/data/big", 8 << 20).await.unwrap();
-    let mut archive = tar::Archive::new(back.as_slice());
+    let mut archive = back.as_tar();
     let mut got = Vec::new();
     archive.entries().unwrap().next().unwrap().unwrap().read_to_end(&mut got).unwrap();
     assert!(got == content);
@@ -162,9 +162,12 @@ async fn broken_archives_are_errors() {
     let bench = Bench::new();
     let sandbox = start(&bench.spec("broken")).await;
     let good = Packed::new().file("a", 0o644, "text").finish();
-    assert!(sandbox.upload(&vec![7_u8; 4096], "/x").await.is_err());
-    assert!(sandbox.upload(&good[..600], "/x").await.is_err());
-    sandbox.upload(&[], "/made").await.unwrap();
+    let mut cut = vec![0; 600];
+    good.read_at(0, &mut cut).unwrap();
+    let cut = Archive::from(cut);
+    assert!(sandbox.upload(&vec![7_u8; 4096].into(), "/x").await.is_err());
+    assert!(sandbox.upload(&cut, "/x").await.is_err());
+    sandbox.upload(&Vec::new().into(), "/made").await.unwrap();
     assert!(sandbox.exec(&sh("test -d /made")).await.unwrap().success());
     assert!(sandbox.upload(&good, "/etc/passwd").await.is_err());
     sandbox.destroy().await.unwrap();
