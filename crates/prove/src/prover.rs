@@ -88,8 +88,12 @@ impl Prover {
 
     async fn assess_one<'a>(&self, candidate: &'a Candidate) -> Result<Assessed<'a>, ProveError> {
         // An image that cannot be had is found out again by the trial, which writes down why.
-        let image_digest =
-            self.images.root(&candidate.task).await.map(|root| root.digest).unwrap_or_default();
+        let image_digest = self
+            .images
+            .root(&candidate.task.environment())
+            .await
+            .map(|root| root.digest().to_owned())
+            .unwrap_or_default();
         let key = ProofKey {
             task_id: candidate.task_id.clone(),
             tree_digest: candidate.task.digests.tree_digest,

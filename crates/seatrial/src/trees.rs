@@ -1,5 +1,6 @@
 //! Clean source trees, from wherever the recipe says.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use image::ImageRef;
 use recipe::Workspace;
 use record::Profile;
-use sandbox::{ExecSpec, Limits, Network, SandboxError, SandboxSpec};
+use sandbox::{Archive, Engine as _, ExecSpec, SandboxError, SandboxSpec};
 use source::Pulled;
 use task::tree::{Tree, TreeLimits};
 
@@ -115,15 +116,10 @@ async fn in_image(bench: &Workbench, image: &str, path: &str) -> Result<CleanTre
         .tempdir_in(bench.scratch.path())
         .map_err(|error| ("workspace_invalid", error.to_string()))?;
     let spec = SandboxSpec {
-        name: "tree".into(),
-        image: root.clone(),
-        env: std::collections::BTreeMap::new(),
         workdir: Some("/".into()),
-        limits: Limits::default(),
-        network: Network::None,
-        scratch: scratch.path().to_owned(),
+        ..SandboxSpec::new("tree", root.clone().into(), scratch.path())
     };
-    let sandbox = bench.engine.start(&spec).await.map_err(invalid)?;
+    let sandbox = bench.native.start(&spec).await.map_err(invalid)?;
     let git = [
         "git",
         "-c",
@@ -143,24 +139,23 @@ async fn in_image(bench: &Workbench, image: &str, path: &str) -> Result<CleanTre
         ..ExecSpec::default()
     };
     let archived = matches!(sandbox.exec(&command).await, Ok(outcome) if outcome.success());
-    let tar = if archived {
-        match sandbox.download(ARCHIVE, IMAGE_TREE_LIMIT).await {
-            Ok(outer) => only_entry(&outer).map_err(|error| ("workspace_invalid", error.to_string())),
-            Err(error) => Err(invalid(error)),
-        }
-    } else {
-        sandbox.download(path, IMAGE_TREE_LIMIT).await.map_err(invalid)
-    };
+    let packed =
+        sandbox.download(if archived { ARCHIVE } else { path }, IMAGE_TREE_LIMIT).await.map_err(invalid);
     let _ = sandbox.destroy().await;
-    let tree = Tree::from_tar(&tar?[..], &PathBuf::from(format!("{image}:{path}")), TreeLimits::default())
-        .map_err(|error| ("workspace_invalid", error.to_string()))?;
+    let (packed, name) = (packed?, PathBuf::from(format!("{image}:{path}")));
+    let tree = if archived { from_inner(&packed, &name) } else { from_tar(packed.reader(), &name) }
+        .map_err(|error| ("workspace_invalid", error))?;
     Ok(CleanTree { tree, source: format!("image:{}", root.digest) })
 }
 
-fn only_entry(tar: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if let Some(entry) = tar::Archive::new(tar).entries()?.next() {
-        std::io::Read::read_to_end(&mut entry?, &mut bytes)?;
-    }
-    Ok(bytes)
+/// The tree of the tar file that is the archive's only entry.
+fn from_inner(outer: &Archive, name: &Path) -> Result<Tree, String> {
+    let mut outer = outer.as_tar();
+    let mut entries = outer.entries().map_err(|error| error.to_string())?;
+    let inner = entries.next().ok_or("git archive left nothing")?.map_err(|error| error.to_string())?;
+    from_tar(inner, name)
+}
+
+fn from_tar(tar: impl Read, name: &Path) -> Result<Tree, String> {
+    Tree::from_tar(tar, name, TreeLimits::default()).map_err(|error| error.to_string())
 }

@@ -13,7 +13,7 @@ use sandbox::native::{Native, NativeConfig, StepRunner};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedSender;
-use trial::{Event, Images, ImagesConfig, Job, JobSpec, LocalImages, TrialError};
+use trial::{Event, ImagesConfig, Job, JobSpec, LocalImages, TrialError};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -31,10 +31,12 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(20);
 
 /// Engine, images and scratch space.
 pub struct Workbench {
-    /// The engine.
+    /// The engine of trials.
     pub engine: Arc<dyn sandbox::Engine>,
+    /// The embedded engine, for whatever is done with images on this machine.
+    pub native: Native,
     /// Images of tasks.
-    pub images: Arc<dyn Images>,
+    pub images: Arc<LocalImages>,
     /// How many trials run at once.
     pub concurrency: usize,
     runtime: Runtime,
@@ -79,7 +81,14 @@ impl Workbench {
         };
         let images = LocalImages::open(&config, run, runtime.handle().clone()).or_exit(Exit::Failed)?;
         let concurrency = jobs.jobs.map_or_else(default_concurrency, usize::from);
-        Ok(Self { engine: Arc::new(native), images: Arc::new(images), concurrency, runtime, scratch })
+        Ok(Self {
+            engine: Arc::new(native.clone()),
+            native,
+            images: Arc::new(images),
+            concurrency,
+            runtime,
+            scratch,
+        })
     }
 
     /// Creates the job of a specification whose name is taken by no other job.

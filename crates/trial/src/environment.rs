@@ -10,26 +10,31 @@ use image::{
     Resolve, RootImage, RunStep,
 };
 use record::Reason;
+use sandbox::Root;
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, Semaphore};
 
+use crate::TrialError;
 use crate::bases::{Bases, Resolver};
-use crate::{TrialError, TrialTask};
 
-/// A root file system, or why there is none.
+/// A root file system on this machine, or why there is none.
 pub type ImageOutcome = Result<RootImage, (Reason, String)>;
 
-/// Gives the root file system that a task's environment starts from.
+/// What an environment is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvironmentSource {
+    /// A prebuilt image, which goes before the build context.
+    pub docker_image: Option<String>,
+    /// A directory with a Dockerfile and what it copies.
+    pub context: PathBuf,
+}
+
+/// Gives the root file systems that environments start from, in the form that one engine takes.
 #[async_trait]
 pub trait Images: Send + Sync {
-    /// The root file system of a task, built or fetched when it is not there yet.
-    async fn root(&self, task: &TrialTask) -> ImageOutcome;
-
-    /// The image that a reference names.
-    async fn resolve(&self, reference: &ImageRef) -> ImageOutcome;
-
-    /// The inventory of the host's own system, as canonical JSON, if any image so far was made from it.
-    fn host_inventory(&self) -> Option<Vec<u8>>;
+    /// The root file system of an environment, built or fetched when it is not there yet. However many ask for the same one
+    /// at a time, it is built once.
+    async fn root(&self, source: &EnvironmentSource) -> Result<Root, (Reason, String)>;
 }
 
 /// Where images come from.
@@ -50,7 +55,7 @@ pub struct ImagesConfig {
 /// Images made on this machine: `docker_image` where a task names one, else its Dockerfile, with layers cached by content.
 pub struct LocalImages {
     shared: Arc<Shared>,
-    /// One cell a task tree: the first trial that comes builds, the others wait for it.
+    /// One cell a source: the first trial that comes builds, the others wait for it.
     cells: Mutex<BTreeMap<String, Arc<OnceCell<ImageOutcome>>>>,
     /// Builds at once; they are bound by the disk.
     building: Semaphore,
@@ -86,30 +91,43 @@ impl LocalImages {
     }
 }
 
-#[async_trait]
-impl Images for LocalImages {
-    async fn root(&self, task: &TrialTask) -> ImageOutcome {
-        let cell = {
-            let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(cells.entry(task.digests.tree_digest.hex()).or_default())
-        };
-        let build = async {
-            let _slot = self.building.acquire().await;
-            let shared = Arc::clone(&self.shared);
-            let environment = task.directory.join("environment");
-            let docker_image = task.config.environment.docker_image.clone();
-            blocking(move || shared.root(&environment, docker_image.as_deref())).await
-        };
-        cell.get_or_init(|| build).await.clone()
-    }
-
-    async fn resolve(&self, reference: &ImageRef) -> ImageOutcome {
+impl LocalImages {
+    /// The image that a reference names.
+    pub async fn resolve(&self, reference: &ImageRef) -> ImageOutcome {
         let (shared, reference) = (Arc::clone(&self.shared), reference.clone());
         blocking(move || shared.resolver().resolve(&reference).map_err(|error| failure(&error))).await
     }
 
-    fn host_inventory(&self) -> Option<Vec<u8>> {
+    /// The inventory of the host's own system, as canonical JSON, if any image so far was made from it.
+    pub fn host_inventory(&self) -> Option<Vec<u8>> {
         self.shared.sources.prepared_host().map(|host| host.inventory.canonical())
+    }
+
+    fn cell(&self, key: String) -> Arc<OnceCell<ImageOutcome>> {
+        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(cells.entry(key).or_default())
+    }
+}
+
+#[async_trait]
+impl Images for LocalImages {
+    async fn root(&self, source: &EnvironmentSource) -> Result<Root, (Reason, String)> {
+        let build = async {
+            let _slot = self.building.acquire().await;
+            let (shared, source) = (Arc::clone(&self.shared), source.clone());
+            blocking(move || shared.root(&source.context, source.docker_image.as_deref())).await
+        };
+        self.cell(key_of(source)?).get_or_init(|| build).await.clone().map(Root::Layers)
+    }
+}
+
+/// Sources with equal keys give equal root file systems.
+fn key_of(source: &EnvironmentSource) -> Result<String, (Reason, String)> {
+    match &source.docker_image {
+        Some(name) => Ok(format!("image {name}")),
+        None => task::tree_digest_of(&source.context)
+            .map(|digest| format!("context {}", digest.hex()))
+            .map_err(|error| (Reason::TaskInvalid, error.to_string())),
     }
 }
 

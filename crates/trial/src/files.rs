@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use fs_err as fs;
+use sandbox::{Archive, ArchiveWriter};
 
 use crate::rewards::plain_name;
 
@@ -45,8 +46,8 @@ impl TrialFiles {
     }
 
     /// Unpacks the regular files of a tar stream that came out of a sandbox; links and special files stay behind.
-    pub(crate) fn unpack(&self, tar: &[u8], below: &str) -> io::Result<()> {
-        for entry in tar::Archive::new(tar).entries()? {
+    pub(crate) fn unpack(&self, archive: &Archive, below: &str) -> io::Result<()> {
+        for entry in archive.as_tar().entries()? {
             let mut entry = entry?;
             let path = entry.path()?.into_owned();
             if !entry.header().entry_type().is_file() {
@@ -76,8 +77,11 @@ impl TrialFiles {
 }
 
 /// Packs a directory of a task: sorted, owned by root, links kept as links, scripts executable.
-pub(crate) fn pack(directory: &Path) -> io::Result<Vec<u8>> {
-    let mut builder = tar::Builder::new(Vec::new());
+pub(crate) fn pack(directory: &Path) -> io::Result<Archive> {
+    Archive::pack(|builder| pack_into(builder, directory))
+}
+
+fn pack_into(builder: &mut tar::Builder<ArchiveWriter>, directory: &Path) -> io::Result<()> {
     let mut size = 0;
     let mut pending = vec![PathBuf::new()];
     while let Some(relative) = pending.pop() {
@@ -118,7 +122,7 @@ pub(crate) fn pack(directory: &Path) -> io::Result<Vec<u8>> {
             }
         }
     }
-    builder.into_inner()
+    Ok(())
 }
 
 /// The executable bit as it stands, and always for the scripts that a trial starts.
@@ -129,16 +133,16 @@ fn mode_of(metadata: &std::fs::Metadata, path: &Path) -> u32 {
 }
 
 /// `/logs/agent` and `/logs/artifacts`, open to whatever user the agent runs as.
-pub(crate) fn log_directories() -> Vec<u8> {
+pub(crate) fn log_directories() -> Archive {
     directories(&[("agent", 0o777), ("artifacts", 0o777)])
 }
 
 /// `/logs/verifier`, closed to everybody but root until the verifier runs.
-pub(crate) fn verifier_directory() -> Vec<u8> {
+pub(crate) fn verifier_directory() -> Archive {
     directories(&[("verifier", 0o755)])
 }
 
-fn directories(names: &[(&str, u32)]) -> Vec<u8> {
+fn directories(names: &[(&str, u32)]) -> Archive {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, mode) in names {
         let mut header = tar::Header::new_gnu();
@@ -150,7 +154,7 @@ fn directories(names: &[(&str, u32)]) -> Vec<u8> {
         header.set_mtime(0);
         builder.append_data(&mut header, name, io::empty()).expect("writing to memory does not fail");
     }
-    builder.into_inner().expect("writing to memory does not fail")
+    builder.into_inner().expect("writing to memory does not fail").into()
 }
 
 #[cfg(test)]
@@ -166,7 +170,8 @@ mod tests {
         std::fs::write(root.join("solve.sh"), "1").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", root.join("link")).unwrap();
         let tar = pack(root).unwrap();
-        let seen: Vec<_> = tar::Archive::new(&tar[..])
+        let seen: Vec<_> = tar
+            .as_tar()
             .entries()
             .unwrap()
             .map(|entry| {
@@ -202,7 +207,7 @@ mod tests {
         header.set_entry_type(tar::EntryType::Symlink);
         header.set_size(0);
         builder.append_link(&mut header, "link", "/etc/passwd").unwrap();
-        let tar = builder.into_inner().unwrap();
+        let tar = Archive::from(builder.into_inner().unwrap());
         let files = TrialFiles::create(directory.path().join("trial")).unwrap();
         files.unpack(&tar, "agent").unwrap();
         assert!(!directory.path().join("evil").exists());

@@ -175,11 +175,11 @@ impl Job {
         if let Err(detail) = task.supported(agent) {
             return (ended(Reason::TaskInvalid, detail), String::new());
         }
-        let root = match self.images.root(task).await {
+        let root = match self.images.root(&task.environment()).await {
             Ok(root) => root,
             Err((reason, detail)) => return (ended(reason, detail), String::new()),
         };
-        let digest = root.digest.clone();
+        let digest = root.digest().to_owned();
         let scratch = match tempfile::Builder::new().prefix("sandbox-").tempdir_in(&self.scratch) {
             Ok(scratch) => scratch,
             Err(error) => return (ended(Reason::EnvironmentStartFailed, error.to_string()), digest),

@@ -19,7 +19,7 @@ mod trial_task;
 
 pub use self::job::{Job, JobSpec, TrialReport};
 pub use agent::Agent;
-pub use environment::{ImageOutcome, Images, ImagesConfig, LocalImages};
+pub use environment::{EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages};
 pub use error::TrialError;
 pub use event::Event;
 pub use outcome::{ReasonRule, failed, policy, rule};

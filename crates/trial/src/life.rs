@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use job::{Rewards, Span};
 use record::{Outcome, Reason};
-use sandbox::{Capture, ExecOutcome, ExecSpec, ExitStatus, Network, Sandbox, SandboxError, SandboxSpec};
+use sandbox::{
+    Archive, Capture, ExecOutcome, ExecSpec, ExitStatus, Network, Sandbox, SandboxError, SandboxSpec,
+};
 
 use crate::files::{TrialFiles, pack};
 use crate::rewards::VerifierFiles;
@@ -53,7 +55,7 @@ pub(crate) struct Life<'a> {
     pub(crate) task: &'a TrialTask,
     pub(crate) agent: Agent,
     pub(crate) engine: &'a dyn sandbox::Engine,
-    pub(crate) root: image::RootImage,
+    pub(crate) root: sandbox::Root,
     pub(crate) name: &'a str,
     pub(crate) scratch: PathBuf,
     pub(crate) files: &'a TrialFiles,
@@ -102,8 +104,10 @@ impl Life<'_> {
     async fn start(&self) -> Result<Box<dyn Sandbox>, Failure> {
         let environment = &self.task.config.environment;
         let spec = SandboxSpec {
-            name: self.name.to_owned(),
-            image: self.root.clone(),
+            labels: BTreeMap::from([
+                ("trial".into(), self.name.to_owned()),
+                ("task".into(), self.task.name.clone()),
+            ]),
             env: self.task.environment_env()?,
             workdir: environment.workdir.clone(),
             limits: sandbox::Limits {
@@ -113,7 +117,7 @@ impl Life<'_> {
                 storage: environment.storage_mb.map(|mib| mib << 20),
             },
             network: Network::None,
-            scratch: self.scratch.clone(),
+            ..SandboxSpec::new(self.name, self.root.clone(), &self.scratch)
         };
         let limit =
             Duration::try_from_secs_f64(environment.build_timeout_sec).unwrap_or(Duration::from_secs(600));
@@ -259,7 +263,7 @@ impl Life<'_> {
             }
             other => lost(other),
         })?;
-        let found = VerifierFiles::from_tar(&tar)
+        let found = VerifierFiles::from_archive(&tar)
             .map_err(|error| (Reason::RewardUnsafe, format!("/logs/verifier cannot be read: {error}")))?;
         for (name, bytes) in &found.files {
             self.files.write(&format!("verifier/{name}"), bytes).map_err(disk)?;
@@ -279,7 +283,7 @@ impl Life<'_> {
         found.rewards()
     }
 
-    fn pack(&self, part: &str) -> Result<Vec<u8>, SandboxError> {
+    fn pack(&self, part: &str) -> Result<Archive, SandboxError> {
         let directory = self.task.directory.join(part);
         pack(&directory)
             .map_err(|source| SandboxError::Io { doing: format!("reading {}", directory.display()), source })

@@ -6,6 +6,7 @@ use std::path::{Component, Path};
 
 use grade::{RewardError, VerifierReport};
 use record::Reason;
+use sandbox::Archive;
 
 /// No reward file is larger than this.
 const REWARD_LIMIT: u64 = 64 << 10;
@@ -31,9 +32,9 @@ pub(crate) struct VerifierFiles {
 
 impl VerifierFiles {
     /// Reads the tar stream of `/logs/verifier`. Links and special files are noted, never followed.
-    pub(crate) fn from_tar(tar: &[u8]) -> std::io::Result<Self> {
+    pub(crate) fn from_archive(archive: &Archive) -> std::io::Result<Self> {
         let mut found = Self::default();
-        for entry in tar::Archive::new(tar).entries()? {
+        for entry in archive.as_tar().entries()? {
             let mut entry = entry?;
             let path = entry.path()?.into_owned();
             let Some(name) = plain_name(&path) else { continue };

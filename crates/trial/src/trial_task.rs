@@ -7,7 +7,7 @@ use record::Reason;
 use task::config::{NetworkMode, Os, TaskConfig, VerifierMode};
 use task::{TaskDigests, TaskDir};
 
-use crate::{Agent, TrialError};
+use crate::{Agent, EnvironmentSource, TrialError};
 
 /// A task directory with its configuration and digests.
 #[derive(Debug, Clone)]
@@ -39,6 +39,14 @@ impl TrialTask {
             config: task.config().clone(),
             digests,
         })
+    }
+
+    /// What the task's environment is made from.
+    pub fn environment(&self) -> EnvironmentSource {
+        EnvironmentSource {
+            docker_image: self.config.environment.docker_image.clone(),
+            context: self.directory.join("environment"),
+        }
     }
 
     /// Refuses by name what trials do not offer yet.
