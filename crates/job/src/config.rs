@@ -96,7 +96,7 @@ impl Default for RetryConfig {
         Self {
             max_retries: 0,
             include_exceptions: None,
-            exclude_exceptions: Vec::new(),
+            exclude_exceptions: crate::never_retried(),
             wait_multiplier: 1.0,
             min_wait_sec: 1.0,
             max_wait_sec: 60.0,

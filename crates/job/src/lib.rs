@@ -5,6 +5,8 @@
 
 mod config;
 mod lock;
+mod policy;
+mod reason;
 mod result;
 mod text;
 mod time;
@@ -13,8 +15,10 @@ pub use config::{
     AgentConfig, EnvironmentConfig, JobConfig, RetryConfig, TaskConfig, TrialConfig, VerifierConfig,
 };
 pub use lock::trial_lock;
+pub use policy::{ExceptionPolicy, PolicyOverride, PolicyOverrides, never_retried, policy_of};
+pub use reason::{ReasonRule, reason_of, rule};
 pub use result::{
-    AgentContext, AgentInfo, EvalStats, ExceptionInfo, ExceptionPolicy, JobResult, JobStats, Rewards, Span,
+    AgentContext, AgentInfo, EvalStats, ExceptionInfo, JobResult, JobStats, Rewards, Span, StepResult,
     TaskPath, TrialResult, VerifierResult, python_float,
 };
 pub use text::to_text;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::{Map, Number, Value};
 
-use crate::TrialConfig;
+use crate::{ExceptionPolicy, PolicyOverride, TrialConfig};
 
-/// Named rewards.
+/// Named rewards, for computing.
 pub type Rewards = BTreeMap<String, f64>;
 
 /// A trial's `result.json`.
@@ -34,7 +34,7 @@ pub struct TrialResult {
     pub agent_setup: Option<Span>,
     pub agent_execution: Option<Span>,
     pub verifier: Option<Span>,
-    pub step_results: Option<Vec<Value>>,
+    pub step_results: Option<Vec<StepResult>>,
     pub reward_valid: bool,
 }
 
@@ -71,7 +71,33 @@ pub struct AgentContext {
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are Harbor's")]
 pub struct VerifierResult {
-    pub rewards: Option<Rewards>,
+    pub rewards: Option<BTreeMap<String, Number>>,
+}
+
+impl VerifierResult {
+    /// Rewards as floats, which is what `reward.txt` always gives. Numbers that are not finite have no JSON and are left
+    /// out.
+    pub fn floats(rewards: &Rewards) -> Self {
+        let number = |(name, value): (&String, &f64)| Some((name.clone(), Number::from_f64(*value)?));
+        Self { rewards: Some(rewards.iter().filter_map(number).collect()) }
+    }
+
+    /// Rewards as `reward.json` has them: integers stay integers.
+    pub fn numbers(rewards: BTreeMap<String, Number>) -> Self {
+        Self { rewards: Some(rewards) }
+    }
+}
+
+/// What came out of one step of a task with several.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are Harbor's")]
+pub struct StepResult {
+    pub step_name: String,
+    pub agent_result: Option<AgentContext>,
+    pub verifier_result: Option<VerifierResult>,
+    pub exception_info: Option<ExceptionInfo>,
+    pub agent_execution: Option<Span>,
+    pub verifier: Option<Span>,
 }
 
 /// Begin and end of a phase.
@@ -90,16 +116,9 @@ pub struct ExceptionInfo {
     pub exception_message: String,
     pub exception_traceback: String,
     pub occurred_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_override: Option<PolicyOverride>,
     pub policy: ExceptionPolicy,
-}
-
-/// What follows from a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are Harbor's")]
-pub struct ExceptionPolicy {
-    pub should_retry: bool,
-    pub should_grade: bool,
-    pub has_valid_reward: bool,
 }
 
 /// A job's `result.json`.

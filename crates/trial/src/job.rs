@@ -352,6 +352,7 @@ impl Job {
                 exception_message: detail.clone(),
                 exception_traceback: format!("{}: {detail}\n", rule(*reason).exception),
                 occurred_at: job::utc(ended),
+                policy_override: None,
                 policy: policy(*reason),
             }),
         };
@@ -372,10 +373,7 @@ impl Job {
             },
             agent_result: phases.agent.is_some().then(job::AgentContext::default),
             reward_valid: exception_info.is_none() && lived.rewards.is_some(),
-            verifier_result: lived
-                .rewards
-                .clone()
-                .map(|rewards| job::VerifierResult { rewards: Some(rewards) }),
+            verifier_result: lived.rewards.as_ref().map(job::VerifierResult::floats),
             verifier_environment_mode: Some("shared".into()),
             exception_info,
             started_at: Some(job::utc(started)),

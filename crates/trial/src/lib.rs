@@ -18,9 +18,10 @@ mod rewards;
 mod trial_task;
 
 pub use self::job::{Job, JobSpec, TrialReport};
+pub use ::job::{ReasonRule, rule};
 pub use agent::Agent;
 pub use environment::{EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages};
 pub use error::TrialError;
 pub use event::Event;
-pub use outcome::{ReasonRule, failed, policy, rule};
+pub use outcome::{failed, policy};
 pub use trial_task::TrialTask;
