@@ -24,16 +24,26 @@ pub fn rule(reason: Reason) -> ReasonRule {
         Reason::AgentSetupFailed => (Infrastructure, true, "AgentSetupTimeoutError"),
         Reason::AgentError => (Agent, false, "NonZeroAgentExitCodeError"),
         Reason::AgentTimeout => (Agent, false, "AgentTimeoutError"),
+        Reason::ContextOverflow => (Agent, false, "ContextLengthExceededError"),
+        Reason::OutputOverflow => (Agent, false, "OutputLengthExceededError"),
+        Reason::AgentRefused => (Agent, false, "AgentSafetyRefusalError"),
+        Reason::AgentAuthFailed => (Infrastructure, false, "AgentAuthenticationError"),
+        Reason::ModelNotFound => (Infrastructure, false, "ModelNotFoundError"),
+        Reason::ApiFailed => (Infrastructure, true, "ApiError"),
         Reason::VerifierTimeout => (Task, false, "VerifierTimeoutError"),
         Reason::VerifierSetupFailed => (Infrastructure, true, "AddTestsDirError"),
-        Reason::RewardMissing => (Task, false, "RewardFileNotFoundError"),
+        Reason::RewardMissing | Reason::ToolNotFound => (Task, false, "RewardFileNotFoundError"),
         Reason::RewardEmpty => (Task, false, "RewardFileEmptyError"),
         Reason::RewardUnparsable
         | Reason::RewardNonFinite
         | Reason::RewardConflict
+        | Reason::RewardOutOfRange
         | Reason::RewardUnsafe => (Task, false, "VerifierOutputParseError"),
         Reason::OutOfMemory => (Infrastructure, true, "MemoryLimitExceededError"),
+        Reason::StorageLimit => (Task, false, "StorageLimitExceededError"),
         Reason::DiskFull => (Infrastructure, true, "RuntimeError"),
+        // The class that fits is that of the phase in which the time ran out; this one fits most of them.
+        Reason::TrialTimeout => (Infrastructure, true, "TrialTimeoutError"),
         Reason::Cancelled => (Infrastructure, true, "CancelledError"),
         Reason::EngineLost => (Infrastructure, true, "RuntimeRequestError"),
     };
@@ -51,6 +61,28 @@ pub fn reason_of(exception: &str) -> Option<Reason> {
         "AgentSetupTimeoutError" => Reason::AgentSetupFailed,
         "NonZeroAgentExitCodeError" => Reason::AgentError,
         "AgentTimeoutError" => Reason::AgentTimeout,
+        "ContextLengthExceededError" | "ContextWindowExceededError" => Reason::ContextOverflow,
+        "OutputLengthExceededError" | "OutputTokenExceededError" => Reason::OutputOverflow,
+        "AgentSafetyRefusalError" | "ContentPolicyViolationError" => Reason::AgentRefused,
+        "AgentAuthenticationError" | "AuthenticationError" => Reason::AgentAuthFailed,
+        "ModelNotFoundError" => Reason::ModelNotFound,
+        "ApiError"
+        | "ApiRateLimitError"
+        | "ApiInternalServerError"
+        | "ApiOverloadedError"
+        | "ApiConnectionClosedError"
+        | "ApiResponseStalledError"
+        | "UnknownApiError"
+        | "NetworkConnectionError"
+        | "ApiConnectionError"
+        | "ApiUsageLimitError"
+        | "RateLimitError"
+        | "InternalServerError"
+        | "ServiceUnavailableError"
+        | "APIConnectionError"
+        | "APIError" => Reason::ApiFailed,
+        "StorageLimitExceededError" => Reason::StorageLimit,
+        "TrialTimeoutError" => Reason::TrialTimeout,
         "VerifierTimeoutError" => Reason::VerifierTimeout,
         "AddTestsDirError" => Reason::VerifierSetupFailed,
         "RewardFileNotFoundError" => Reason::RewardMissing,
@@ -67,31 +99,9 @@ pub fn reason_of(exception: &str) -> Option<Reason> {
 mod tests {
     use super::*;
 
-    const ALL: [Reason; 19] = [
-        Reason::TaskInvalid,
-        Reason::EnvironmentBuildFailed,
-        Reason::EnvironmentStartFailed,
-        Reason::HealthcheckFailed,
-        Reason::AgentSetupFailed,
-        Reason::AgentError,
-        Reason::AgentTimeout,
-        Reason::VerifierTimeout,
-        Reason::VerifierSetupFailed,
-        Reason::RewardMissing,
-        Reason::RewardEmpty,
-        Reason::RewardUnparsable,
-        Reason::RewardNonFinite,
-        Reason::RewardConflict,
-        Reason::RewardUnsafe,
-        Reason::OutOfMemory,
-        Reason::DiskFull,
-        Reason::Cancelled,
-        Reason::EngineLost,
-    ];
-
     #[test]
     fn a_name_that_gives_a_reason_is_that_reasons_own() {
-        for reason in ALL {
+        for reason in Reason::ALL {
             let own = rule(reason);
             if let Some(read) = reason_of(own.exception) {
                 assert_eq!(rule(read), own, "{reason:?} comes back as {read:?}");
@@ -101,7 +111,7 @@ mod tests {
 
     #[test]
     fn general_names_say_nothing() {
-        for exception in ["ValueError", "RuntimeError", "", "ApiError", "JSONDecodeError"] {
+        for exception in ["ValueError", "RuntimeError", "", "Timeout", "JSONDecodeError"] {
             assert_eq!(reason_of(exception), None, "{exception}");
         }
     }

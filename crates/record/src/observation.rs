@@ -93,6 +93,18 @@ pub enum Reason {
     AgentError,
     /// The agent ran into its time limit.
     AgentTimeout,
+    /// The conversation outgrew the model's context.
+    ContextOverflow,
+    /// An answer of the model was cut at its length limit.
+    OutputOverflow,
+    /// The model declined to work on the task.
+    AgentRefused,
+    /// The model's endpoint did not accept the credentials.
+    AgentAuthFailed,
+    /// The model's endpoint does not know the model.
+    ModelNotFound,
+    /// The model's endpoint failed, was overloaded or out of reach.
+    ApiFailed,
     /// The verifier ran into its time limit.
     VerifierTimeout,
     /// The verifier could not be started or its files could not be brought in.
@@ -107,16 +119,59 @@ pub enum Reason {
     RewardNonFinite,
     /// Two reward files that disagree.
     RewardConflict,
-    /// A link, a directory or an oversized file in place of the reward.
+    /// A reward outside [0, 1]. It never ends a trial: the reward is kept as it is, and this is noted beside it.
+    RewardOutOfRange,
+    /// A link, a directory, a special file or an oversized file in place of the reward.
     RewardUnsafe,
+    /// No reward, and a program that the verifier called was not found.
+    ToolNotFound,
     /// The memory limit was hit.
     OutOfMemory,
+    /// More was written than the task's storage limit allows.
+    StorageLimit,
     /// The host's disk is full.
     DiskFull,
+    /// The trial as a whole ran into its time limit.
+    TrialTimeout,
     /// The run was stopped.
     Cancelled,
     /// The engine or the sandbox vanished.
     EngineLost,
+}
+
+impl Reason {
+    /// The whole list, in the order of its declaration.
+    pub const ALL: [Self; 29] = [
+        Self::TaskInvalid,
+        Self::EnvironmentBuildFailed,
+        Self::EnvironmentStartFailed,
+        Self::HealthcheckFailed,
+        Self::AgentSetupFailed,
+        Self::AgentError,
+        Self::AgentTimeout,
+        Self::ContextOverflow,
+        Self::OutputOverflow,
+        Self::AgentRefused,
+        Self::AgentAuthFailed,
+        Self::ModelNotFound,
+        Self::ApiFailed,
+        Self::VerifierTimeout,
+        Self::VerifierSetupFailed,
+        Self::RewardMissing,
+        Self::RewardEmpty,
+        Self::RewardUnparsable,
+        Self::RewardNonFinite,
+        Self::RewardConflict,
+        Self::RewardOutOfRange,
+        Self::RewardUnsafe,
+        Self::ToolNotFound,
+        Self::OutOfMemory,
+        Self::StorageLimit,
+        Self::DiskFull,
+        Self::TrialTimeout,
+        Self::Cancelled,
+        Self::EngineLost,
+    ];
 }
 
 /// Whose fault a failure is.
