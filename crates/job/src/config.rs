@@ -1,9 +1,9 @@
 //! `config.json` of jobs and trials.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use crate::MaskedEnv;
 
 /// A job's `config.json`.
 #[derive(Debug, Clone, Serialize)]
@@ -124,7 +124,13 @@ pub struct AgentConfig {
     pub resume_trajectory: bool,
     pub load_trajectory: Option<String>,
     pub extra_allowed_hosts: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub include_logs: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude_logs: Vec<String>,
     pub kwargs: Map<String, Value>,
+    #[serde(skip_serializing_if = "MaskedEnv::is_empty")]
+    pub env: MaskedEnv,
     pub mcp_servers: Vec<Value>,
 }
 
@@ -150,6 +156,8 @@ pub struct EnvironmentConfig {
     pub override_tpu: Option<Value>,
     pub mounts: Option<Value>,
     pub extra_docker_compose: Vec<String>,
+    #[serde(skip_serializing_if = "MaskedEnv::is_empty")]
+    pub env: MaskedEnv,
     pub kwargs: Map<String, Value>,
     pub extra_allowed_hosts: Vec<String>,
 }
@@ -174,6 +182,7 @@ impl EnvironmentConfig {
             override_tpu: None,
             mounts: None,
             extra_docker_compose: Vec::new(),
+            env: MaskedEnv::default(),
             kwargs: Map::new(),
             extra_allowed_hosts: Vec::new(),
         }
@@ -187,6 +196,16 @@ pub struct VerifierConfig {
     pub override_timeout_sec: Option<f64>,
     pub max_timeout_sec: Option<f64>,
     pub disable: bool,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub include_logs: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude_logs: Vec<String>,
+    #[serde(skip_serializing_if = "MaskedEnv::is_empty")]
+    pub env: MaskedEnv,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub import_path: Option<String>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub kwargs: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extra_allowed_hosts: Vec<String>,
 }
