@@ -6,6 +6,7 @@ use artifact::Document;
 use ident::Digest;
 use record::{Outcome, Reason};
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
 /// Name of the record in a trial's directory.
 pub const TRIAL_RECORD: &str = "seatrial.json";
@@ -32,6 +33,12 @@ pub struct TrialRecord {
     pub image_digest: Option<String>,
     /// What came out.
     pub outcome: Outcome,
+    /// All rewards that the verifier named; `None` when there are none.
+    #[serde(default)]
+    pub rewards: Option<BTreeMap<String, Number>>,
+    /// What went wrong; a reward may stand beside it, as when an agent that ran into its limit was graded.
+    #[serde(default)]
+    pub exception: Option<Reason>,
     /// The phases that were begun, in order.
     pub phases: Vec<PhaseRecord>,
     /// Status of every required test, where the verifier reported them.
@@ -160,6 +167,8 @@ mod tests {
             engine: "native".into(),
             image_digest: None,
             outcome: Outcome::Reward(0.5),
+            rewards: None,
+            exception: None,
             phases: vec![PhaseRecord {
                 phase: Phase::Agent,
                 step: None,
