@@ -1,5 +1,7 @@
 //! A task that is to be proved.
 
+use std::sync::Arc;
+
 use ident::TaskId;
 use trial::TrialTask;
 
@@ -9,5 +11,5 @@ pub struct Candidate {
     /// The task's id.
     pub task_id: TaskId,
     /// Its directory, with the digests that its verdict will be tied to.
-    pub task: TrialTask,
+    pub task: Arc<TrialTask>,
 }

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use ledger::{Decision, Filter, Ledger, ProofKey, ProofRule, decide};
 use record::{Limits, Observation, ProvedTask, Status, TrialKind};
 use task::config::TaskConfig;
-use tokio::sync::Semaphore;
 use trial::{Agent, Images, Job, TrialReport};
 
 use crate::{Candidate, ProveError};
@@ -18,8 +17,6 @@ pub struct ProveSpec {
     pub rule: ProofRule,
     /// Name of the engine, part of what a verdict is tied to.
     pub engine: &'static str,
-    /// Trials at once.
-    pub concurrency: usize,
     /// Trial directories are recorded relative to this directory.
     pub root: PathBuf,
 }
@@ -114,28 +111,22 @@ impl Prover {
 
     /// Runs what the verdicts need as trials of `job`, and returns the verdicts in the same order.
     pub async fn prove(&self, job: &Job, assessed: Vec<Assessed<'_>>) -> Result<Vec<ProvedTask>, ProveError> {
-        let slots = Semaphore::new(self.spec.concurrency);
-        try_join_all(assessed.into_iter().map(|task| self.prove_one(job, &slots, task))).await
+        // All end before an error is told: a trial that runs is not dropped because another could not be written down.
+        join_all(assessed.into_iter().map(|task| self.prove_one(job, task))).await.into_iter().collect()
     }
 
-    async fn prove_one(
-        &self,
-        job: &Job,
-        slots: &Semaphore,
-        mut task: Assessed<'_>,
-    ) -> Result<ProvedTask, ProveError> {
+    async fn prove_one(&self, job: &Job, mut task: Assessed<'_>) -> Result<ProvedTask, ProveError> {
         while !task.decision.next.is_nothing() {
             let next = task.decision.next;
             let nops = (0..next.nop).map(|_| (Agent::Nop, TrialKind::Nop));
             let oracles = (0..next.oracle).map(|_| (Agent::Oracle, TrialKind::Oracle));
-            try_join_all(nops.chain(oracles).map(async |(agent, kind)| {
-                let _slot = slots.acquire().await.expect("the semaphore is never closed");
-                let report = job.run(&task.candidate.task, agent, None).await?;
+            let ran = join_all(nops.chain(oracles).map(async |(agent, kind)| {
+                let report = job.run(&task.candidate.task, agent).await?;
                 // Written down at once: what has been seen survives whatever happens next.
                 self.ledger().append(&[self.observation(&task.key, kind, &report)])?;
                 Ok::<_, ProveError>(())
-            }))
-            .await?;
+            }));
+            ran.await.into_iter().collect::<Result<(), _>>()?;
             task.decision = self.decide(&task.key, &task.rule)?;
         }
         Ok(task.proved())
@@ -160,7 +151,7 @@ impl Prover {
             tests: report.tests.clone(),
             wall_ms: u64::try_from(report.wall.as_millis()).unwrap_or(u64::MAX),
             trial: directory.display().to_string(),
-            ended_at: report.ended_at.to_string(),
+            ended_at: report.ended_at.clone(),
         }
     }
 

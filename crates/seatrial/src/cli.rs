@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 /// Turns public code-agent tasks into a proved, frozen reinforcement-learning set.
 #[derive(Debug, Parser)]
@@ -137,9 +137,9 @@ pub struct Run {
     /// A task directory, or a directory of them.
     #[arg(short = 'p', long = "path", value_name = "TASKS", required = true, value_hint = ValueHint::DirPath)]
     pub paths: Vec<PathBuf>,
-    /// The agent: oracle or nop.
-    #[arg(short = 'a', long, default_value = "oracle")]
-    pub agent: trial::Agent,
+    /// The agent: oracle or nop. May be given several times.
+    #[arg(short = 'a', long = "agent", value_name = "AGENT", default_value = "oracle")]
+    pub agents: Vec<trial::Agent>,
     /// Attempts at each task.
     #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts: u32,
@@ -149,9 +149,41 @@ pub struct Run {
     /// The directory of jobs.
     #[arg(short = 'o', long, value_name = "DIR", default_value = "jobs", value_hint = ValueHint::DirPath)]
     pub output: PathBuf,
-    /// Name of the job; the local time when absent.
+    /// Name of the job. The same job of that name goes on where it stopped. Without a name the last stopped job of the same
+    /// tasks and settings goes on, or a new one is called after the local time.
     #[arg(long, value_name = "NAME")]
     pub job_name: Option<String>,
+    /// Begins a new job even where the same one was stopped.
+    #[arg(long, conflicts_with = "job_name")]
+    pub new: bool,
+    /// Which ended trials of a job that goes on are run again.
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
+    pub rerun: Rerun,
+    /// How often a trial that failed for a passing reason is tried again.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub max_retries: u32,
+}
+
+/// Which ended trials are run again.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum Rerun {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that failed for a passing reason.
+    Passing,
+    /// All without a reward.
+    Errored,
+}
+
+impl From<Rerun> for trial::Rerun {
+    fn from(rerun: Rerun) -> Self {
+        match rerun {
+            Rerun::Nothing => Self::Nothing,
+            Rerun::Passing => Self::Passing,
+            Rerun::Errored => Self::Errored,
+        }
+    }
 }
 
 /// `seatrial digest`.

@@ -15,6 +15,8 @@ pub enum Exit {
     Refused = 3,
     /// Conflict with recorded state.
     Conflict = 5,
+    /// Stopped on a budget, such as the disk; resumable.
+    Budget = 6,
     /// Interrupted and resumable.
     Interrupted = 130,
 }
@@ -105,6 +107,39 @@ impl From<artifact::ArtifactError> for Failure {
         };
         Self::from_error(exit, &error)
     }
+}
+
+impl From<trial::TrialError> for Failure {
+    fn from(error: trial::TrialError) -> Self {
+        use trial::{Refused, TrialError as E};
+        match &error {
+            E::Refused(Refused::Stopped) => crate::interruption::failure(),
+            E::Refused(Refused::DiskFull { .. }) => Self::from_error(Exit::Budget, &error),
+            E::Io(inner) if is_disk_full(inner) => Self::from_error(Exit::Budget, &error)
+                .hint("free some space and run the same command again: what has ended is kept"),
+            E::OtherJob { .. } => {
+                Self::from_error(Exit::Conflict, &error).hint("choose another name with --job-name")
+            }
+            E::NotOurs { .. } => {
+                Self::from_error(Exit::Usage, &error).hint("choose another name with --job-name")
+            }
+            E::Job(job::JobError::Claimed { .. }) => Self::from_error(Exit::Conflict, &error),
+            _ => Self::from_error(Exit::Failed, &error),
+        }
+    }
+}
+
+impl From<prove::ProveError> for Failure {
+    fn from(error: prove::ProveError) -> Self {
+        match error {
+            prove::ProveError::Trial(error) => error.into(),
+            prove::ProveError::Ledger(error) => error.into(),
+        }
+    }
+}
+
+fn is_disk_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 impl From<ledger::LedgerError> for Failure {

@@ -1,7 +1,9 @@
 //! Ctrl-C and other polite requests to end, noticed from the first stage to the last.
 //!
-//! While asynchronous work runs, the request drops it with every sandbox that it holds. Everything else leaves nothing
-//! behind that has to be cleared away, since files appear whole, and ends at once; so does anything at a second request.
+//! While trials run, the first Ctrl-C lets those that run end and begins no other; the second one, or a request to terminate,
+//! drops them with every sandbox that they hold. Other asynchronous work is dropped at the first request. Everything else
+//! leaves nothing behind that has to be cleared away, since files appear whole, and ends at once; so does anything at a
+//! request that comes while work is being dropped.
 
 use std::future::Future;
 use std::io;
@@ -14,15 +16,26 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Output;
 
-/// How much work is being done that wants to be dropped, and whether it was told to end.
 #[derive(Debug)]
 struct State {
+    /// How much work is being done that wants to be dropped rather than cut off.
     working: usize,
-    requested: bool,
+    /// How much of it can be asked to come to an end.
+    drainable: usize,
+    asked: Asked,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { working: 0, requested: false });
-static REQUEST: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
+/// How far requests have gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    Nothing,
+    Drain,
+    Stop,
+}
+
+static STATE: Mutex<State> = Mutex::new(State { working: 0, drainable: 0, asked: Asked::Nothing });
+static DRAIN: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
+static STOP: LazyLock<CancellationToken> = LazyLock::new(CancellationToken::new);
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,47 +50,75 @@ pub fn listen(output: Output) -> io::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     drop(entered);
     let wait = move || loop {
-        runtime.block_on(async {
+        let patient = runtime.block_on(async {
             tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
+                _ = interrupt.recv() => true,
+                _ = terminate.recv() => false,
+                _ = hangup.recv() => false,
             }
         });
-        request(output);
+        request(output, patient);
     };
     std::thread::Builder::new().name("signals".into()).spawn(wait)?;
     Ok(())
 }
 
-fn request(output: Output) {
+fn request(output: Output, patient: bool) {
     let mut state = state();
-    if state.working > 0 && !state.requested {
-        state.requested = true;
-        REQUEST.cancel();
-    } else {
+    if state.working == 0 || state.asked == Asked::Stop {
         let failure = failure();
         output.error(&failure);
         std::process::exit(failure.exit as i32);
     }
+    DRAIN.cancel();
+    if patient && state.asked == Asked::Nothing && state.drainable > 0 {
+        state.asked = Asked::Drain;
+        output.say(
+            "interrupted: trials that run go on to their end, no other begins; once more stops them now",
+        );
+    } else {
+        state.asked = Asked::Stop;
+        STOP.cancel();
+    }
 }
 
-fn failure() -> Failure {
+/// What an interrupted command ends with.
+pub fn failure() -> Failure {
     Failure::new(Exit::Interrupted, "interrupted")
         .hint("what was finished is kept; run the same command again to go on")
 }
 
+/// Cancelled once no further trial is to begin.
+pub fn drain() -> CancellationToken {
+    DRAIN.clone()
+}
+
 /// Runs work to its end, or drops it when the program is asked to end.
 pub fn block_on<T>(runtime: &Runtime, work: impl Future<Output = Result<T>>) -> Result<T> {
-    state().working += 1;
+    wait(runtime, work, false)
+}
+
+/// Runs work that heeds [`drain`]. It may end early then, and has to say so itself.
+pub fn block_on_trials<T>(runtime: &Runtime, work: impl Future<Output = Result<T>>) -> Result<T> {
+    wait(runtime, work, true)
+}
+
+fn wait<T>(runtime: &Runtime, work: impl Future<Output = Result<T>>, drainable: bool) -> Result<T> {
+    let count = usize::from(drainable);
+    {
+        let mut state = state();
+        state.working += 1;
+        state.drainable += count;
+    }
     let result = runtime.block_on(async {
         tokio::select! {
             result = work => result,
-            () = REQUEST.cancelled() => Err(failure()),
+            () = STOP.cancelled() => Err(failure()),
         }
     });
     let mut state = state();
     state.working -= 1;
+    state.drainable -= count;
     // A request that came while the work was just ending is not lost.
-    if state.requested { Err(failure()) } else { result }
+    if state.asked == Asked::Stop { Err(failure()) } else { result }
 }

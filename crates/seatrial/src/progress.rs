@@ -1,6 +1,7 @@
 //! Progress of trials: a bar on a terminal, plain lines elsewhere.
 
-use std::time::Duration;
+use std::fmt;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use record::Outcome;
@@ -9,32 +10,76 @@ use trial::Event;
 
 use crate::output::Output;
 
+/// How often a line is said where there is no bar.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
 /// Shows the events of a job until it ends. `planned` is the expected number of trials; it may grow.
 pub async fn show(output: Output, stage: &'static str, planned: u64, mut events: UnboundedReceiver<Event>) {
     let bar = if output.bars() { ProgressBar::new(planned) } else { ProgressBar::hidden() };
-    let style = "{msg:>12}  {bar:32} {pos}/{len} trials, {per_sec}, {eta} left";
+    let style = "{prefix:>12}  {bar:32} {pos}/{len} trials, {msg}, {per_sec}, {eta} left";
     bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.set_message(stage);
+    bar.set_prefix(stage);
     bar.enable_steady_tick(Duration::from_millis(200));
-    let mut done = 0;
+    let mut count = Count { begun: Instant::now(), running: 0, rewarded: 0, errored: 0 };
+    let mut said = Instant::now();
     while let Some(event) = events.recv().await {
-        let Event::Finished { task, agent, outcome, wall, .. } = event else { continue };
-        done += 1;
-        if done > bar.length().unwrap_or(0) {
-            bar.set_length(done);
+        match event {
+            Event::Started { .. } => count.running += 1,
+            Event::Retried { .. } => count.running = count.running.saturating_sub(1),
+            Event::Finished { task, agent, outcome, .. } => {
+                count.running = count.running.saturating_sub(1);
+                match &outcome {
+                    Outcome::Reward(_) => count.rewarded += 1,
+                    Outcome::Failed { reason, detail, .. } => {
+                        count.errored += 1;
+                        let line = format!("{stage:>12}  {task}, {agent}: {} ({detail})", name_of(*reason));
+                        bar.suspend(|| output.say(line));
+                    }
+                }
+            }
         }
-        bar.set_position(done);
-        if let Outcome::Failed { reason, detail, .. } = &outcome {
-            let line = format!("{stage:>12}  {task}, {agent}: {} ({detail})", name_of(*reason));
-            bar.suspend(|| output.say(line));
-        } else if !output.bars() && done % 25 == 0 {
+        let planned = planned.max(count.ended());
+        bar.set_length(planned);
+        bar.set_position(count.ended());
+        bar.set_message(count.to_string());
+        if !output.bars() && said.elapsed() >= SAY_EVERY {
+            said = Instant::now();
             output.stage(
                 stage,
-                format_args!("{done} trials done; last {task}, {agent}, {:.1} s", wall.as_secs_f64()),
+                format_args!("{}/{planned} trials, {count}, {}", count.ended(), count.pace(planned)),
             );
         }
     }
     bar.finish_and_clear();
+}
+
+/// How far a job is.
+struct Count {
+    begun: Instant,
+    running: u64,
+    rewarded: u64,
+    errored: u64,
+}
+
+impl Count {
+    fn ended(&self) -> u64 {
+        self.rewarded + self.errored
+    }
+
+    /// Rate so far, and how long the rest takes at that rate.
+    fn pace(&self, planned: u64) -> String {
+        let seconds = self.begun.elapsed().as_secs_f64().max(1e-3);
+        let rate = self.ended() as f64 / seconds;
+        let left = planned.saturating_sub(self.ended()) as f64;
+        if rate > 0.0 { format!("{rate:.1}/s, {:.0} s left", left / rate) } else { "rate unknown".into() }
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { running, rewarded, errored, .. } = self;
+        write!(f, "{rewarded} rewarded, {errored} errored, {running} running")
+    }
 }
 
 /// A reason as it is spelled on disk.

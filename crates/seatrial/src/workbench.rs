@@ -13,14 +13,16 @@ use sandbox::native::{Native, NativeConfig, StepRunner};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedSender;
-use trial::{Event, ImagesConfig, Job, JobSpec, LocalImages, TrialError};
+use trial::{Admission, AdmissionLimits, Event, ImagesConfig, LocalImages, Resources};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
-use crate::interruption::block_on;
+use crate::interruption;
 
 /// Memory that one trial is assumed to use when the task states no limit.
 const TRIAL_MEMORY: u64 = 1 << 30;
+/// Free space without which no further trial begins.
+const DISK_RESERVE: u64 = 256 << 20;
 /// Held by the process that owns a scratch directory.
 const LOCK: &str = "lock";
 /// The longest that one `RUN` line may take.
@@ -37,8 +39,8 @@ pub struct Workbench {
     pub native: Native,
     /// Images of tasks.
     pub images: Arc<LocalImages>,
-    /// How many trials run at once.
-    pub concurrency: usize,
+    /// How much runs at once.
+    pub admission: Arc<Admission>,
     runtime: Runtime,
     /// Where sandboxes keep their writable layers. Goes last, when nothing can start a sandbox any more.
     pub scratch: Scratch,
@@ -80,43 +82,61 @@ impl Workbench {
             credentials: std::env::home_dir().map(|home| home.join(".docker/config.json")),
         };
         let images = LocalImages::open(&config, run, runtime.handle().clone()).or_exit(Exit::Failed)?;
-        let concurrency = jobs.jobs.map_or_else(default_concurrency, usize::from);
+        let available = available_memory();
+        let limits = AdmissionLimits {
+            slots: jobs.jobs.map_or_else(|| default_slots(available), usize::from),
+            starts: processors(),
+            memory: available,
+            disk: scratch.path().to_owned(),
+            reserve: DISK_RESERVE,
+        };
         Ok(Self {
             engine: Arc::new(native.clone()),
             native,
             images: Arc::new(images),
-            concurrency,
+            admission: Arc::new(Admission::new(limits)),
             runtime,
             scratch,
         })
     }
 
-    /// Creates the job of a specification whose name is taken by no other job.
-    pub fn job(&self, spec: JobSpec, events: UnboundedSender<Event>) -> Result<Job, TrialError> {
-        let (engine, images) = (self.engine.clone(), self.images.clone());
-        Job::create(spec, engine, images, self.scratch.path().to_owned(), Some(events))
-    }
-
-    /// Creates a job that is called after the local time, behind the specification's name. What was started in the same
-    /// second has that name already: then a number follows.
-    #[expect(clippy::needless_pass_by_value, reason = "the listener goes on until every sender is gone")]
-    pub fn timed_job(&self, spec: &JobSpec, events: UnboundedSender<Event>) -> Result<Job, TrialError> {
-        let time = ZonedDateTime::now().strftime("%Y-%m-%d__%H-%M-%S").to_string();
-        let mut name = format!("{}{time}", spec.name);
-        for number in 2.. {
-            match self.job(JobSpec { name, ..spec.clone() }, events.clone()) {
-                Err(TrialError::Io(error)) if error.kind() == ErrorKind::AlreadyExists => {}
-                result => return result,
-            }
-            name = format!("{}{time}-{number}", spec.name);
+    /// What the trials of a job are run with.
+    pub fn resources(&self, events: UnboundedSender<Event>) -> Resources {
+        Resources {
+            engine: self.engine.clone(),
+            images: self.images.clone(),
+            scratch: self.scratch.path().to_owned(),
+            admission: self.admission.clone(),
+            stop: interruption::drain(),
+            events: Some(events),
         }
-        unreachable!("one of all numbers is free")
     }
 
     /// Runs `work` to its end, or until it is interrupted: then it is dropped, with every sandbox that it holds.
     pub fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        block_on(&self.runtime, work)
+        interruption::block_on(&self.runtime, work)
     }
+
+    /// Runs a job, which is asked to come to an end before it is dropped.
+    pub fn run_job<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        interruption::block_on_trials(&self.runtime, work)
+    }
+}
+
+/// Makes the directory of a job that is called after the local time, behind `prefix`, and returns its name. What was started in
+/// the same second has that name already: then a number follows.
+pub fn timed_job(jobs_dir: &Path, prefix: &str) -> Result<String> {
+    fs_err::create_dir_all(jobs_dir).or_exit(Exit::Failed)?;
+    let time = ZonedDateTime::now().strftime("%Y-%m-%d__%H-%M-%S").to_string();
+    let mut name = format!("{prefix}{time}");
+    for number in 2.. {
+        match fs_err::create_dir(jobs_dir.join(&name)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            result => return result.or_exit(Exit::Failed).map(|()| name),
+        }
+        name = format!("{prefix}{time}-{number}");
+    }
+    unreachable!("one of all numbers is free")
 }
 
 /// A directory for this process alone. A process that was killed leaves its own behind; the next one removes it.
@@ -160,11 +180,14 @@ impl Drop for Scratch {
     }
 }
 
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// One trial a processor, as long as memory allows.
-fn default_concurrency() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let fitting = available_memory().map_or(usize::MAX, |bytes| (bytes / TRIAL_MEMORY) as usize);
-    processors.min(fitting).max(1)
+fn default_slots(memory: Option<u64>) -> usize {
+    let fitting = memory.map_or(usize::MAX, |bytes| (bytes / TRIAL_MEMORY) as usize);
+    processors().min(fitting).max(1)
 }
 
 fn available_memory() -> Option<u64> {
@@ -175,5 +198,5 @@ fn available_memory() -> Option<u64> {
 
 /// Runs work that needs no sandbox, with the same answer to interruptions.
 pub fn run_alone<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    block_on(&Runtime::new().or_exit(Exit::Failed)?, work)
+    interruption::block_on(&Runtime::new().or_exit(Exit::Failed)?, work)
 }

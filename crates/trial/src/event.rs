@@ -19,6 +19,17 @@ pub enum Event {
         /// Trial name.
         trial: String,
     },
+    /// A trial failed for a passing reason and is tried again.
+    Retried {
+        /// Task name.
+        task: String,
+        /// Agent.
+        agent: Agent,
+        /// Trial name.
+        trial: String,
+        /// Why.
+        outcome: Outcome,
+    },
     /// A trial has ended, with a reward or without.
     Finished {
         /// Task name.

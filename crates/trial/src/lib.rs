@@ -10,18 +10,22 @@ mod environment;
 mod error;
 mod event;
 mod files;
-mod job;
+mod jobs;
 mod life;
 mod name;
 mod outcome;
 mod rewards;
+mod schedule;
 mod trial_task;
 
-pub use self::job::{Job, JobSpec, TrialReport};
-pub use ::job::{ReasonRule, rule};
 pub use agent::Agent;
 pub use environment::{EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages};
 pub use error::TrialError;
 pub use event::Event;
+pub use job::{ReasonRule, rule};
+pub use jobs::{
+    Job, JobIdentity, JobSpec, NameTaken, Plan, PlannedTrial, Ran, Rerun, Resources, TrialReport, resumable,
+};
 pub use outcome::{failed, policy};
+pub use schedule::{Admission, AdmissionLimits, Refused};
 pub use trial_task::TrialTask;

@@ -8,15 +8,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use job::{Rewards, Span};
+use job::{Phase, PhaseRecord, Rewards, Span, StepResult, Usage};
 use record::{Outcome, Reason};
 use sandbox::{
-    Archive, Capture, ExecOutcome, ExecSpec, ExitStatus, Network, Sandbox, SandboxError, SandboxSpec,
+    Archive, Capture, ExecOutcome, ExecSpec, ExitStatus, Network, Root, Sandbox, SandboxError, SandboxSpec,
 };
+use serde_json::Number;
 
 use crate::files::{TrialFiles, pack};
 use crate::rewards::VerifierFiles;
-use crate::{Agent, TrialTask, failed};
+use crate::{Admission, Agent, Images, TrialTask, failed};
 
 /// Kept of an agent's or a verifier's output.
 const LOG_LIMIT: usize = 16 << 20;
@@ -32,10 +33,29 @@ const PIDS: u64 = 4096;
 pub(crate) struct Lived {
     pub(crate) outcome: Outcome,
     /// All rewards that the verifier named.
-    pub(crate) rewards: Option<Rewards>,
+    pub(crate) rewards: Option<BTreeMap<String, Number>>,
+    /// What went wrong; a reward may stand beside it.
+    pub(crate) exception: Option<(Reason, String)>,
     /// Status of the required tests, where the verifier reported them.
     pub(crate) tests: BTreeMap<String, String>,
-    pub(crate) phases: Phases,
+    /// The phases that were begun, in order.
+    pub(crate) phases: Vec<PhaseRecord>,
+    /// Results of the steps of a task that has several.
+    pub(crate) steps: Option<Vec<StepResult>>,
+    /// `shared` or `separate`.
+    pub(crate) verifier_mode: &'static str,
+    /// Identity of the root file system, once there was one.
+    pub(crate) image_digest: Option<String>,
+    /// What the sandbox used.
+    pub(crate) usage: Usage,
+}
+
+impl Lived {
+    /// Begin and end of a phase that was reached, as Harbor writes them.
+    pub(crate) fn span(&self, phase: Phase) -> Option<Span> {
+        let record = self.phases.iter().find(|record| record.phase == phase)?;
+        Some(Span { started_at: Some(record.started_at.clone()), finished_at: record.finished_at.clone() })
+    }
 }
 
 /// Begin and end of the phases that were reached.
@@ -55,12 +75,14 @@ pub(crate) struct Life<'a> {
     pub(crate) task: &'a TrialTask,
     pub(crate) agent: Agent,
     pub(crate) engine: &'a dyn sandbox::Engine,
-    pub(crate) root: sandbox::Root,
+    pub(crate) images: &'a dyn Images,
+    /// Bounds how many sandboxes start at a time: waiting for [`Admission::start`] is no part of the start's budget.
+    pub(crate) admission: &'a Admission,
+    /// The job's identifier, for labels.
+    pub(crate) job: &'a str,
     pub(crate) name: &'a str,
     pub(crate) scratch: PathBuf,
     pub(crate) files: &'a TrialFiles,
-    /// Replaces the task's verifier limit.
-    pub(crate) verifier_limit: Option<Duration>,
 }
 
 impl Life<'_> {
@@ -68,7 +90,14 @@ impl Life<'_> {
     pub(crate) async fn live(&self) -> Lived {
         let mut phases = Phases::default();
         let mut tests = BTreeMap::new();
-        let result = self.phases(&mut phases, &mut tests).await;
+        let mut image_digest = None;
+        let result = match self.root().await {
+            Ok(root) => {
+                image_digest = Some(root.digest().to_owned());
+                self.phases(root, &mut phases, &mut tests).await
+            }
+            Err(failure) => Err(failure),
+        };
         let (outcome, rewards) = match result {
             Ok(rewards) => match rewards.get("reward") {
                 Some(&reward) => (Outcome::Reward(reward), Some(rewards)),
@@ -79,16 +108,53 @@ impl Life<'_> {
             },
             Err((reason, detail)) => (failed(reason, detail), None),
         };
-        Lived { outcome, rewards, tests, phases }
+        let exception = match &outcome {
+            Outcome::Reward(_) => None,
+            Outcome::Failed { reason, detail, .. } => Some((*reason, detail.clone())),
+        };
+        let number = |(name, value)| Some((name, Number::from_f64(value)?));
+        let rewards = rewards.map(|rewards| rewards.into_iter().filter_map(number).collect());
+        let record = |(phase, span): (Phase, Option<Span>)| {
+            span.map(|span| PhaseRecord {
+                phase,
+                step: None,
+                started_at: span.started_at.unwrap_or_default(),
+                finished_at: span.finished_at,
+                outcome: job::PhaseOutcome::Done,
+            })
+        };
+        let phases = [
+            (Phase::Start, phases.environment),
+            (Phase::Setup, phases.agent_setup),
+            (Phase::Agent, phases.agent),
+            (Phase::Verifier, phases.verifier),
+        ];
+        Lived {
+            outcome,
+            rewards,
+            exception,
+            tests,
+            phases: phases.into_iter().filter_map(record).collect(),
+            steps: None,
+            verifier_mode: "shared",
+            image_digest,
+            usage: Usage::default(),
+        }
+    }
+
+    async fn root(&self) -> Result<Root, Failure> {
+        self.task.supported(self.agent).map_err(|detail| (Reason::TaskInvalid, detail))?;
+        self.images.root(&self.task.environment()).await
     }
 
     async fn phases(
         &self,
+        root: Root,
         phases: &mut Phases,
         tests: &mut BTreeMap<String, String>,
     ) -> Result<Rewards, Failure> {
         let begun = begin(&mut phases.environment);
-        let started = self.start().await;
+        let started = self.start(root).await;
         end(&mut phases.environment);
         self.files.log(&format!("environment: {} in {}", say(&started), millis(begun)));
         let sandbox = started?;
@@ -101,12 +167,13 @@ impl Life<'_> {
         result
     }
 
-    async fn start(&self) -> Result<Box<dyn Sandbox>, Failure> {
+    async fn start(&self, root: Root) -> Result<Box<dyn Sandbox>, Failure> {
         let environment = &self.task.config.environment;
         let spec = SandboxSpec {
             labels: BTreeMap::from([
                 ("trial".into(), self.name.to_owned()),
                 ("task".into(), self.task.name.clone()),
+                ("job".into(), self.job.to_owned()),
             ]),
             env: self.task.environment_env()?,
             workdir: environment.workdir.clone(),
@@ -117,10 +184,11 @@ impl Life<'_> {
                 storage: environment.storage_mb.map(|mib| mib << 20),
             },
             network: Network::None,
-            ..SandboxSpec::new(self.name, self.root.clone(), &self.scratch)
+            ..SandboxSpec::new(self.name, root, &self.scratch)
         };
         let limit =
             Duration::try_from_secs_f64(environment.build_timeout_sec).unwrap_or(Duration::from_secs(600));
+        let _slot = self.admission.start().await;
         match tokio::time::timeout(limit, self.engine.start(&spec)).await {
             Ok(Ok(sandbox)) => Ok(sandbox),
             Ok(Err(error)) => Err((Reason::EnvironmentStartFailed, error.to_string())),
@@ -240,10 +308,7 @@ impl Life<'_> {
         let tar = self.pack("tests").map_err(|error| setup(error.to_string()))?;
         sandbox.upload(&tar, "/tests").await.map_err(|error| setup(error.to_string()))?;
 
-        let limit = self
-            .verifier_limit
-            .or_else(|| Duration::try_from_secs_f64(verifier.timeout_sec).ok())
-            .unwrap_or(Duration::from_secs(600));
+        let limit = Duration::try_from_secs_f64(verifier.timeout_sec).unwrap_or(Duration::from_secs(600));
         let command = ExecSpec {
             env: self.task.verifier_env()?,
             user: Some(verifier.user.clone().unwrap_or_else(|| "0".into())),

@@ -1,5 +1,6 @@
 //! Trial names in Harbor's form.
 
+use ident::Digest;
 use rand::RngExt as _;
 
 /// Letters and digits that cannot be mistaken for each other.
@@ -10,6 +11,18 @@ pub fn fresh(task_name: &str) -> String {
     let mut random = rand::rng();
     let suffix: String =
         (0..7).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect();
+    format!("{}__{suffix}", stem(task_name))
+}
+
+/// The trial name that follows from a digest: the same form, with the characters taken from the digest.
+pub fn derived(task_name: &str, digest: &Digest) -> String {
+    let (head, _) = digest.as_bytes().split_at(8);
+    let mut number = head.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let mut suffix = String::with_capacity(7);
+    for _ in 0..7 {
+        suffix.push(char::from(ALPHABET[(number % ALPHABET.len() as u64) as usize]));
+        number /= ALPHABET.len() as u64;
+    }
     format!("{}__{suffix}", stem(task_name))
 }
 
@@ -42,6 +55,16 @@ mod tests {
         assert_eq!(stem, "a-rather-long-task-name-that-is");
         assert_eq!(suffix.len(), 7);
         assert_ne!(fresh("x"), fresh("x"));
+    }
+
+    #[test]
+    fn derived_names_follow_from_the_digest() {
+        let name = |seed: &str| derived("org/task", &Digest::of(seed));
+        assert_eq!(name("1"), name("1"));
+        assert_ne!(name("1"), name("2"));
+        let (stem, suffix) = (name("1")[..6].to_owned(), name("1")[6..].to_owned());
+        assert_eq!(stem, "task__");
+        assert!(suffix.len() == 7 && suffix.bytes().all(|byte| ALPHABET.contains(&byte)));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! From a reason to an outcome with everything that follows from it.
 
 use job::ExceptionPolicy;
-pub use job::{ReasonRule, rule};
 use record::{Outcome, Reason};
 
 /// The policy flags that Harbor derives from the reason's exception, and writes beside it.

@@ -1,43 +1,27 @@
 //! `seatrial run`: an agent on task directories, as one Harbor-compatible job.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use rayon::prelude::*;
 use record::Outcome;
 use serde_json::json;
-use tokio::sync::Semaphore;
-use trial::{JobSpec, TrialReport, TrialTask};
+use trial::{Job, JobIdentity, JobSpec, Plan, Ran, TrialReport, TrialTask, resumable};
 
 use crate::cli;
 use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::interruption;
 use crate::output::{Output, table};
 use crate::progress;
-use crate::workbench::{Places, Workbench};
+use crate::workbench::{Places, Workbench, timed_job};
 
-/// Runs the agent; exits with 0 when every trial ended with a reward.
+/// More trials than these are not listed; `seatrial jobs show` does.
+const TABLE_LIMIT: usize = 100;
+
+/// Runs the agents; exits with 0 when every trial ended with a reward.
 pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
-    let mut tasks = Vec::new();
-    for path in &arguments.paths {
-        for (directory, source) in task_directories(&directory.join(path))? {
-            let task = TrialTask::open(&directory, source.as_deref()).map_err(|error| {
-                Failure::new(Exit::Usage, format!("task {}: {error}", directory.display()))
-            })?;
-            tasks.push(Arc::new(task));
-        }
-    }
-    if let Some(name) = &arguments.job_name {
-        // A job is one directory below the jobs, and nothing is written over another.
-        let job = name.parse::<ident::TaskId>().map_err(|_| {
-            Failure::new(Exit::Usage, format!("`{name}` cannot name a job"))
-                .hint("use one plain directory name")
-        })?;
-        if directory.join(&arguments.output).join(job.as_str()).exists() {
-            let message = format!("a job called `{name}` is there already in {}", arguments.output.display());
-            return Err(Failure::new(Exit::Usage, message).hint("choose another name"));
-        }
-    }
+    let tasks = open_tasks(directory, &arguments.paths)?;
     let jobs_dir = directory.join(&arguments.output);
     let places = Places {
         state: directory.join(".seatrial"),
@@ -45,82 +29,135 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         ..Places::default()
     };
     let bench = Workbench::open(places, &arguments.jobs)?;
-    let planned = tasks.len() * arguments.attempts as usize;
+    let mut agents = arguments.agents.clone();
+    agents.sort();
+    agents.dedup();
+    let identity = JobIdentity::new(
+        bench.engine.name(),
+        &agents,
+        arguments.attempts,
+        BTreeMap::new(),
+        tasks.iter().map(AsRef::as_ref),
+    );
+    let name = job_name(output, &jobs_dir, arguments, &identity)?;
+    let plan = Plan::new(&name, &tasks, &agents, arguments.attempts).or_exit(Exit::Usage)?;
+    let planned = plan.trials().len();
     let spec = JobSpec {
-        name: arguments.job_name.clone().unwrap_or_default(),
+        name,
         jobs_dir,
-        agents: vec![arguments.agent],
+        agents,
         attempts: arguments.attempts,
-        concurrency: bench.concurrency,
         planned,
+        max_retries: arguments.max_retries,
     };
-    let reports = bench.run(async {
+    let (ran, directory) = bench.run_job(async {
         let (events, receiver) = tokio::sync::mpsc::unbounded_channel();
         let reporter = tokio::spawn(progress::show(output, "run", planned as u64, receiver));
-        let job = match arguments.job_name {
-            Some(_) => bench.job(spec, events),
-            None => bench.timed_job(&spec, events),
-        };
-        let job = job.or_exit(Exit::Failed)?;
-        let slots = Semaphore::new(bench.concurrency);
-        let mut running: FuturesUnordered<_> = (0..arguments.attempts)
-            .flat_map(|_| &tasks)
-            .map(async |task| {
-                let _slot = slots.acquire().await.expect("the semaphore is never closed");
-                job.run(task, arguments.agent, None).await.map(|report| (task.name.clone(), report))
-            })
-            .collect();
-        let mut reports = Vec::new();
-        while let Some(report) = running.next().await {
-            reports.push(report.or_exit(Exit::Failed)?);
+        let job = Job::open(spec, &identity, &tasks, bench.resources(events))?;
+        let ran = job.run_plan(&plan, arguments.rerun.into()).await?;
+        if ran.left == 0 {
+            job.finish()?;
         }
-        drop(running);
-        job.finish().or_exit(Exit::Failed)?;
+        let directory = job.path().to_owned();
         drop(job);
         let _ = reporter.await;
-        Ok(reports)
+        Ok((ran, directory))
     })?;
-    show(output, reports)
+    show(output, &ran, &directory)
 }
 
-fn show(output: Output, mut reports: Vec<(String, TrialReport)>) -> Result {
-    reports.sort_by(|a, b| (&a.0, &a.1.trial).cmp(&(&b.0, &b.1.trial)));
-    let failed =
-        reports.iter().filter(|(_, report)| matches!(report.outcome, Outcome::Failed { .. })).count();
-    let rewards: Vec<f64> = reports
+/// The tasks at the paths, in their order.
+fn open_tasks(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Arc<TrialTask>>> {
+    let mut found = Vec::new();
+    for path in paths {
+        found.extend(task_directories(&directory.join(path))?);
+    }
+    found
+        .par_iter()
+        .map(|(directory, source)| {
+            TrialTask::open(directory, source.as_deref())
+                .map(Arc::new)
+                .map_err(|error| Failure::new(Exit::Usage, format!("task {}: {error}", directory.display())))
+        })
+        .collect()
+}
+
+/// The name of the job: the given one, that of the same job that was stopped before its end, or a new one.
+fn job_name(output: Output, jobs_dir: &Path, arguments: &cli::Run, identity: &JobIdentity) -> Result<String> {
+    if let Some(name) = &arguments.job_name {
+        // A job is one directory below the jobs.
+        let job = name.parse::<ident::TaskId>().map_err(|_| {
+            Failure::new(Exit::Usage, format!("`{name}` cannot name a job"))
+                .hint("use one plain directory name")
+        })?;
+        return Ok(job.as_str().to_owned());
+    }
+    match resumable(jobs_dir, identity) {
+        Some(name) if !arguments.new => {
+            output.stage("run", format_args!("goes on with {name}, which was stopped; --new begins another"));
+            Ok(name)
+        }
+        _ => timed_job(jobs_dir, ""),
+    }
+}
+
+fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
+    for report in &ran.reports {
+        output.json(&json!({
+            "task": report.task,
+            "trial": report.trial,
+            "directory": report.directory.display().to_string(),
+            "outcome": report.outcome,
+            "earlier": report.earlier,
+            "wall_ms": u64::try_from(report.wall.as_millis()).unwrap_or(u64::MAX),
+        }))?;
+    }
+    let rewards: Vec<f64> = ran
+        .reports
         .iter()
-        .filter_map(|(_, report)| match report.outcome {
+        .filter_map(|report| match report.outcome {
             Outcome::Reward(reward) => Some(reward),
             Outcome::Failed { .. } => None,
         })
         .collect();
-    for (task, report) in &reports {
-        output.json(&json!({
-            "task": task,
-            "trial": report.trial,
-            "directory": report.directory.display().to_string(),
-            "outcome": report.outcome,
-            "wall_ms": u64::try_from(report.wall.as_millis()).unwrap_or(u64::MAX),
-        }))?;
+    let errored = ran.reports.len() - rewards.len();
+    let sum = rewards.iter().sum::<f64>();
+    let (graded, all) = (rewards.len(), ran.reports.len() + ran.left);
+    let mean = |over: usize| (over > 0).then(|| sum / over as f64);
+    output.json(&json!({
+        "job": directory.display().to_string(),
+        "rewarded": graded,
+        "errored": errored,
+        "pending": ran.left,
+        "mean_of_rewarded": mean(graded),
+        "mean_of_all_with_errors_as_0": mean(all).filter(|_| ran.left == 0),
+    }))?;
+    if all <= TABLE_LIMIT {
+        output.print(table(["task", "outcome", "wall", "trial"], ran.reports.iter().map(row)))?;
     }
-    let rows = reports.iter().map(|(task, report)| {
-        let outcome = match &report.outcome {
-            Outcome::Reward(reward) => format!("reward {reward}"),
-            Outcome::Failed { reason, .. } => progress::name_of(*reason),
-        };
-        [task.clone(), outcome, format!("{:.2} s", report.wall.as_secs_f64()), report.trial.clone()]
-    });
-    output.print(table(["task", "outcome", "wall", "trial"], rows))?;
-    if !rewards.is_empty() {
-        let mean = rewards.iter().sum::<f64>() / rewards.len() as f64;
-        output
-            .print(format_args!("mean reward {mean:.3} over {} rewarded, {failed} errored", rewards.len()))?;
+    if let (Some(of_rewarded), Some(of_all)) = (mean(graded), mean(all)) {
+        output.print(format_args!(
+            "mean reward {of_rewarded:.3} over {graded} rewarded; {of_all:.3} over all {all} with {errored} errored and {} \
+             pending as 0",
+            ran.left
+        ))?;
     }
-    match failed {
-        0 => Ok(()),
-        _ => Err(Failure::new(Exit::Failed, format!("{failed} of {} trials have no reward", reports.len()))
-            .silent()),
+    output.print(format_args!("{}", directory.display()))?;
+    match (ran.left, errored) {
+        (0, 0) => Ok(()),
+        (0, _) => {
+            Err(Failure::new(Exit::Failed, format!("{errored} of {all} trials have no reward")).silent())
+        }
+        _ => Err(interruption::failure()),
     }
+}
+
+fn row(report: &TrialReport) -> [String; 4] {
+    let outcome = match &report.outcome {
+        Outcome::Reward(reward) => format!("reward {reward}"),
+        Outcome::Failed { reason, .. } => progress::name_of(*reason),
+    };
+    [report.task.clone(), outcome, format!("{:.2} s", report.wall.as_secs_f64()), report.trial.clone()]
 }
 
 /// The task directories at `path`: itself, or its children in order of their names, with the set's name.

@@ -1,6 +1,7 @@
 //! `seatrial prove`: nop and oracle trials until every task has a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ident::{Digest, TaskId};
 use ledger::{Ledger, ProofRule};
@@ -9,7 +10,7 @@ use rayon::prelude::*;
 use record::{ProofDocument, ProvedTask, Status};
 use serde_json::json;
 use task::TaskDir;
-use trial::{Agent, JobSpec, TrialTask};
+use trial::{Agent, Job, JobIdentity, JobSpec, TrialTask};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -18,6 +19,7 @@ use crate::progress;
 use crate::project::{Project, section_digest};
 use crate::stage::check::{self, CHECKS};
 use crate::stage::materialize::{self, MATERIALIZE, TASKS};
+use crate::workbench::timed_job;
 
 /// Name of the document.
 pub const PROOFS: &str = "proofs.json";
@@ -62,8 +64,9 @@ pub fn write(output: Output, project: &Project, jobs: &Jobs) -> Result<ProofDocu
             let directory = project.path(TASKS).join(task.task_id.as_str());
             Ok(Candidate {
                 task_id: task.task_id.clone(),
-                task: TrialTask::open(&directory, Some(&project.recipe.dataset.name))
-                    .or_exit(Exit::Failed)?,
+                task: Arc::new(
+                    TrialTask::open(&directory, Some(&project.recipe.dataset.name)).or_exit(Exit::Failed)?,
+                ),
             })
         })
         .collect::<Result<_>>()?;
@@ -86,15 +89,10 @@ fn prove(
 ) -> Result<Vec<ProvedTask>> {
     let recipe = &project.recipe.prove;
     let bench = project.workbench(jobs)?;
-    let spec = ProveSpec {
-        rule: rule(project),
-        engine: bench.engine.name(),
-        concurrency: bench.concurrency,
-        root: project.root.clone(),
-    };
+    let spec = ProveSpec { rule: rule(project), engine: bench.engine.name(), root: project.root.clone() };
     let ledger = Ledger::open(&project.path(LEDGER))?;
     let prover = Prover::new(spec, bench.images.clone(), ledger);
-    bench.run(async {
+    bench.run_job(async {
         let assessed = prover.assess(candidates).await.or_exit(Exit::Failed)?;
         if let Some(inventory) = bench.images.host_inventory() {
             artifact::write_atomic(&project.path(HOST), &inventory)?;
@@ -105,21 +103,37 @@ fn prove(
         }
         output.stage(
             "prove",
-            format_args!("{} tasks, about {planned} trials, {} at once", candidates.len(), bench.concurrency),
+            format_args!(
+                "{} tasks, about {planned} trials, {} at once",
+                candidates.len(),
+                bench.admission.slots()
+            ),
         );
         let (events, receiver) = tokio::sync::mpsc::unbounded_channel();
         let reporter = tokio::spawn(progress::show(output, "prove", planned, receiver));
+        let (agents, attempts) = (vec![Agent::Oracle, Agent::Nop], recipe.oracle_runs.max(recipe.nop_runs));
+        let jobs_dir = project.path("jobs");
+        let tasks: Vec<_> = candidates.iter().map(|candidate| candidate.task.clone()).collect();
+        let identity = JobIdentity::new(
+            bench.engine.name(),
+            &agents,
+            attempts,
+            BTreeMap::new(),
+            tasks.iter().map(AsRef::as_ref),
+        );
         let spec = JobSpec {
-            name: "prove-".into(),
-            jobs_dir: project.path("jobs"),
-            agents: vec![Agent::Oracle, Agent::Nop],
-            attempts: recipe.oracle_runs.max(recipe.nop_runs),
-            concurrency: bench.concurrency,
+            // What was seen is in the ledger: a proof that goes on needs no earlier job.
+            name: timed_job(&jobs_dir, "prove-")?,
+            jobs_dir,
+            agents,
+            attempts,
             planned: usize::try_from(planned).unwrap_or(usize::MAX),
+            // The ledger's rule decides what is run again.
+            max_retries: 0,
         };
-        let job = bench.timed_job(&spec, events).or_exit(Exit::Failed)?;
-        let proved = prover.prove(&job, assessed).await.or_exit(Exit::Failed)?;
-        job.finish().or_exit(Exit::Failed)?;
+        let job = Job::open(spec, &identity, &tasks, bench.resources(events))?;
+        let proved = prover.prove(&job, assessed).await?;
+        job.finish()?;
         drop(job);
         let _ = reporter.await;
         Ok(proved)

@@ -1,0 +1,187 @@
+//! A job's directory: claimed by one process, found again after a stop, with a log that only grows.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use artifact::Document;
+use fs_err as fs;
+use jiff::Timestamp;
+use job::{JobClaim, TrialRecord};
+use serde::{Deserialize, Serialize};
+
+use crate::TrialError;
+use crate::jobs::{JobIdentity, PlannedTrial};
+
+/// Name of the job's own record.
+const RECORD: &str = "seatrial.json";
+/// Where earlier tries of a trial are kept.
+const EARLIER: &str = ".earlier";
+/// No record of a trial comes near this size.
+const RECORD_LIMIT: u64 = 64 << 20;
+
+/// What a job is, kept in its directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct JobRecord {
+    schema: String,
+    pub(crate) id: String,
+    /// RFC 3339.
+    pub(crate) started_at: Timestamp,
+    pub(crate) identity: JobIdentity,
+}
+
+impl Document for JobRecord {
+    const SCHEMA: &'static str = "seatrial/job/1";
+    const STAGE: &'static str = "seatrial run";
+}
+
+/// A job's directory, claimed by this process until the value is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct JobDirectory {
+    path: PathBuf,
+    pub(crate) record: JobRecord,
+    log: Mutex<File>,
+    _claim: JobClaim,
+}
+
+impl JobDirectory {
+    /// Opens the directory of a job, or creates it. A directory that holds something else, or another job, is refused.
+    pub fn open(path: &Path, identity: &JobIdentity) -> Result<Self, TrialError> {
+        fs::create_dir_all(path)?;
+        let claim = job::claim(path)?;
+        let record = match artifact::load_optional::<JobRecord>(&path.join(RECORD))? {
+            Some((record, _)) => {
+                let differences = identity.differences(&record.identity);
+                if !differences.is_empty() {
+                    return Err(TrialError::OtherJob { directory: path.to_owned(), differences });
+                }
+                record
+            }
+            None => Self::record(path, identity)?,
+        };
+        let log = File::options().create(true).append(true).open(path.join("job.log"))?;
+        Ok(Self { path: path.to_owned(), record, log: Mutex::new(log), _claim: claim })
+    }
+
+    /// Writes the record of a new job: what is written first, so that nothing of a job is ever without it.
+    fn record(path: &Path, identity: &JobIdentity) -> Result<JobRecord, TrialError> {
+        let foreign = fs::read_dir(path)?.filter_map(Result::ok).find(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            !(name.starts_with(".lock") || name.starts_with(".seatrial-"))
+        });
+        if let Some(entry) = foreign {
+            return Err(TrialError::NotOurs { directory: path.to_owned(), found: entry.file_name().into() });
+        }
+        let record = JobRecord {
+            schema: JobRecord::SCHEMA.into(),
+            id: uuid::Uuid::new_v4().to_string(),
+            started_at: Timestamp::now(),
+            identity: identity.clone(),
+        };
+        artifact::store(&path.join(RECORD), &record)?;
+        Ok(record)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The record of a planned trial that has ended; none where it was never begun or was cut off.
+    pub(crate) fn ended(&self, trial: &PlannedTrial) -> Result<Option<TrialRecord>, TrialError> {
+        let directory = self.path.join(&trial.name);
+        // The result is written last. Whatever stands there without it, or empty, was cut off.
+        match fs::symlink_metadata(directory.join("result.json")) {
+            Ok(metadata) if metadata.is_file() && metadata.len() > 0 => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        let record = directory.join(job::TRIAL_RECORD);
+        let Ok(bytes) = artifact::read_bounded(&record, RECORD_LIMIT) else { return Ok(None) };
+        let record: Option<TrialRecord> = serde_json::from_slice(&bytes).ok();
+        Ok(record.filter(|record| {
+            record.trial == trial.name
+                && record.agent == trial.agent.name()
+                && record.tree_digest == trial.task.digests.tree_digest
+        }))
+    }
+
+    /// Removes what a cut-off trial left.
+    pub(crate) fn clear(&self, trial: &str) -> io::Result<()> {
+        match fs::remove_dir_all(self.path.join(trial)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves an ended trial out of the way, so that it can be tried again and what happened stays known. Returns the new place,
+    /// relative to the job. Its agent's files get another name, by which no reader takes it for a trial of the job.
+    pub(crate) fn set_aside(&self, trial: &str) -> io::Result<PathBuf> {
+        fs::create_dir_all(self.path.join(EARLIER))?;
+        for number in 1_u32.. {
+            let place = Path::new(EARLIER).join(format!("{trial}.{number}"));
+            let target = self.path.join(&place);
+            if target.symlink_metadata().is_ok() {
+                continue;
+            }
+            fs::rename(self.path.join(trial), &target)?;
+            match fs::rename(target.join("agent"), target.join("agent-files")) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => return Ok(place),
+            }
+        }
+        unreachable!("one of all numbers is free")
+    }
+
+    /// Adds a line to `job.log`. A log that cannot be written is no reason to stop.
+    pub(crate) fn log(&self, line: &str) {
+        let line = format!("{} {line}\n", job::utc(Timestamp::now()));
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = log.write_all(line.as_bytes()) {
+            tracing::warn!(%error, "job.log cannot be written");
+        }
+    }
+
+    /// Removes temporary files that a killed process was just writing.
+    pub(crate) fn sweep(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(".seatrial-") && name.ends_with(".tmp") {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The job below `jobs_dir` that has this identity, is not finished and belongs to no living process: the last one by name.
+pub fn resumable(jobs_dir: &Path, identity: &JobIdentity) -> Option<String> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(jobs_dir).ok()?.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+    names.sort();
+    names.into_iter().rev().find_map(|name| {
+        let path = jobs_dir.join(&name);
+        let (record, _) = artifact::load_optional::<JobRecord>(&path.join(RECORD)).ok()??;
+        let open = record.identity == *identity
+            && !is_finished(&path)
+            && !job::is_running(&path).is_ok_and(|running| running == Some(true));
+        if open { name.into_string().ok() } else { None }
+    })
+}
+
+/// Whether a job's result says when it ended.
+fn is_finished(job: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        finished_at: Option<String>,
+    }
+    artifact::read_bounded(&job.join("result.json"), RECORD_LIMIT)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice::<Head>(&bytes).ok())
+        .is_some_and(|head| head.finished_at.is_some())
+}

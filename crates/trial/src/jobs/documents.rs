@@ -1,0 +1,185 @@
+//! The documents of a job and its trials, filled in.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use artifact::Document as _;
+use jiff::Timestamp;
+use job::{
+    AgentConfig, AgentContext, AgentInfo, EarlierTry, EnvironmentConfig, ExceptionInfo, JobConfig, Phase,
+    RetryConfig, TaskConfig, TaskPath, TrialConfig, TrialRecord, TrialResult, VerifierConfig, VerifierResult,
+};
+use record::Reason;
+use serde_json::Map;
+
+use crate::jobs::{JobSpec, PlannedTrial};
+use crate::life::Lived;
+use crate::{Agent, TrialTask};
+
+/// A job's `config.json`.
+pub(crate) fn job_config<'a>(
+    spec: &JobSpec,
+    engine: &str,
+    slots: usize,
+    tasks: impl IntoIterator<Item = &'a TrialTask>,
+) -> JobConfig {
+    JobConfig {
+        schema_version: 1,
+        job_name: spec.name.clone(),
+        jobs_dir: spec.jobs_dir.display().to_string(),
+        n_attempts: spec.attempts,
+        install_only: false,
+        skip_credential_checks: false,
+        timeout_multiplier: 1.0,
+        agent_timeout_multiplier: None,
+        verifier_timeout_multiplier: None,
+        agent_setup_timeout_multiplier: None,
+        environment_build_timeout_multiplier: None,
+        debug: false,
+        n_concurrent_trials: slots,
+        quiet: false,
+        retry: retry_config(spec),
+        override_error_policy: Map::new(),
+        environment: EnvironmentConfig::for_engine(engine),
+        verifier: VerifierConfig::default(),
+        metrics: Vec::new(),
+        agents: spec.agents.iter().map(|agent| agent_config(*agent)).collect(),
+        user_agent: None,
+        datasets: Vec::new(),
+        tasks: tasks.into_iter().map(task_config).collect(),
+        artifacts: Vec::new(),
+        extra_instruction_paths: Vec::new(),
+        extra_instructions: Vec::new(),
+        source_jobs: Vec::new(),
+    }
+}
+
+/// When a failed trial is tried again.
+pub(crate) fn retry_config(spec: &JobSpec) -> RetryConfig {
+    RetryConfig { max_retries: spec.max_retries, wait_multiplier: 2.0, ..RetryConfig::default() }
+}
+
+/// A trial's `config.json`.
+pub(crate) fn trial_config(trial: &PlannedTrial, job: &Path, job_id: &str, engine: &str) -> TrialConfig {
+    TrialConfig {
+        schema_version: 1,
+        task: task_config(&trial.task),
+        trial_name: trial.name.clone(),
+        trials_dir: job.display().to_string(),
+        install_only: false,
+        timeout_multiplier: 1.0,
+        agent_timeout_multiplier: None,
+        verifier_timeout_multiplier: None,
+        agent_setup_timeout_multiplier: None,
+        environment_build_timeout_multiplier: None,
+        agent: agent_config(trial.agent),
+        user_agent: None,
+        environment: EnvironmentConfig::for_engine(engine),
+        verifier: VerifierConfig::default(),
+        override_error_policy: Map::new(),
+        artifacts: Vec::new(),
+        extra_instruction_paths: Vec::new(),
+        extra_instructions: Vec::new(),
+        job_id: Some(job_id.to_owned()),
+        source_trial: None,
+    }
+}
+
+/// Seatrial's own record of an ended trial.
+pub(crate) fn trial_record(
+    trial: &PlannedTrial,
+    engine: &str,
+    lived: &Lived,
+    retries: &[EarlierTry],
+    wall: Duration,
+    ended: Timestamp,
+) -> TrialRecord {
+    TrialRecord {
+        schema: TrialRecord::SCHEMA.into(),
+        trial: trial.name.clone(),
+        task: trial.task.name.clone(),
+        tree_digest: trial.task.digests.tree_digest,
+        agent: trial.agent.name().into(),
+        attempt: trial.attempt,
+        engine: engine.to_owned(),
+        image_digest: lived.image_digest.clone(),
+        outcome: lived.outcome.clone(),
+        rewards: lived.rewards.clone(),
+        exception: lived.exception.as_ref().map(|(reason, _)| *reason),
+        phases: lived.phases.clone(),
+        tests: lived.tests.clone(),
+        usage: lived.usage,
+        wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
+        ended_at: ended.to_string(),
+        retries: retries.to_vec(),
+    }
+}
+
+/// A trial's `result.json`.
+pub(crate) fn trial_result(
+    trial: &PlannedTrial,
+    job: &Path,
+    config: TrialConfig,
+    lived: &Lived,
+    started: Timestamp,
+    ended: Timestamp,
+) -> TrialResult {
+    let task = &trial.task;
+    let exception_info =
+        lived.exception.as_ref().map(|(reason, detail)| exception_info(*reason, detail, ended));
+    let counts = exception_info.as_ref().is_none_or(|exception| exception.policy.has_valid_reward);
+    let several = lived.steps.is_some();
+    TrialResult {
+        schema_version: 1,
+        id: uuid::Uuid::new_v4().to_string(),
+        task_name: task.name.clone(),
+        trial_name: trial.name.clone(),
+        trial_uri: format!("file://{}", absolute(&job.join(&trial.name)).display()),
+        task_id: TaskPath { path: task.directory.display().to_string() },
+        source: task.source.clone(),
+        task_checksum: task.digests.task_checksum.hex(),
+        agent_info: AgentInfo { name: trial.agent.name().into(), version: "1.0.0".into(), model_info: None },
+        agent_result: (!several && lived.span(Phase::Agent).is_some()).then(AgentContext::default),
+        reward_valid: counts && lived.rewards.is_some(),
+        verifier_result: lived.rewards.clone().map(VerifierResult::numbers),
+        verifier_environment_mode: (!several).then(|| lived.verifier_mode.to_owned()),
+        exception_info,
+        started_at: Some(job::utc(started)),
+        finished_at: Some(job::utc(ended)),
+        environment_setup: lived.span(Phase::Start),
+        agent_setup: lived.span(Phase::Setup),
+        agent_execution: if several { None } else { lived.span(Phase::Agent) },
+        verifier: if several { None } else { lived.span(Phase::Verifier) },
+        step_results: lived.steps.clone(),
+        config,
+    }
+}
+
+/// A failure by Harbor's name.
+pub(crate) fn exception_info(reason: Reason, detail: &str, at: Timestamp) -> ExceptionInfo {
+    let exception = job::rule(reason).exception;
+    ExceptionInfo {
+        exception_type: exception.into(),
+        exception_message: detail.to_owned(),
+        exception_traceback: format!("{exception}: {detail}\n"),
+        occurred_at: job::utc(at),
+        policy_override: None,
+        policy: job::policy_of(exception),
+    }
+}
+
+fn task_config(task: &TrialTask) -> TaskConfig {
+    TaskConfig {
+        path: task.directory.display().to_string(),
+        source: task.source.clone(),
+        ..TaskConfig::default()
+    }
+}
+
+fn agent_config(agent: Agent) -> AgentConfig {
+    AgentConfig { name: Some(agent.name().into()), ..AgentConfig::default() }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

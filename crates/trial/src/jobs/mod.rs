@@ -1,0 +1,13 @@
+//! Jobs: what they are to run, their directory, their running count, and how they go on after a stop.
+
+mod directory;
+mod documents;
+mod identity;
+mod plan;
+mod running;
+mod tally;
+
+pub use directory::{JobDirectory, resumable};
+pub use identity::JobIdentity;
+pub use plan::{NameTaken, Plan, PlannedTrial};
+pub use running::{Job, JobSpec, Ran, Rerun, Resources, TrialReport};
