@@ -125,9 +125,18 @@ pub struct Job {
 }
 
 impl Job {
+    /// The lines of the command's JSON that tell of a trial. The last line sums up.
+    #[track_caller]
+    pub fn lines(&self) -> Vec<Value> {
+        let mut lines = self.ended.json_lines();
+        let summary = lines.pop().expect("a summary");
+        assert!(summary["job"].is_string(), "{summary}");
+        lines
+    }
+
     /// All trials of one task.
     pub fn trials(&self, task: &str) -> Vec<Trial> {
-        let lines = self.ended.json_lines().into_iter().filter(|line| line["task"] == task);
+        let lines = self.lines().into_iter().filter(|line| line["task"] == task);
         lines
             .map(|line| {
                 let directory = self.root.join(line["directory"].as_str().expect("a directory"));

@@ -26,7 +26,7 @@ fn the_oracle_gets_one_and_nop_gets_nothing() {
         assert!(trial.is_rewarded(1.0), "{}", trial.line);
         assert_eq!(
             trial.names(),
-            ["agent", "config.json", "lock.json", "result.json", "trial.log", "verifier"]
+            ["agent", "config.json", "lock.json", "result.json", "seatrial.json", "trial.log", "verifier"]
         );
         assert_eq!(trial.text("verifier/reward.txt"), "1\n");
         let result = trial.json("result.json");
@@ -95,7 +95,7 @@ fn verifiers_that_break_down_give_a_reason_and_never_a_reward() {
     ]);
     let job = shelf.run("oracle", "job");
     assert_eq!(job.ended.code, Some(1), "{:?}", job.ended);
-    assert_eq!(job.ended.json_lines().len(), 8);
+    assert_eq!(job.lines().len(), 8);
 
     let hangs = job.trial("hangs");
     assert_eq!(hangs.reason(), "verifier_timeout");
@@ -148,7 +148,7 @@ fn verifiers_that_break_down_give_a_reason_and_never_a_reward() {
     let counted: Value =
         serde_json::from_slice(&std::fs::read(shelf.root().join("jobs/job/result.json")).unwrap()).unwrap();
     let stats = &counted["stats"];
-    let without = job.ended.json_lines().iter().filter(|line| line["outcome"]["failed"].is_object()).count();
+    let without = job.lines().iter().filter(|line| line["outcome"]["failed"].is_object()).count();
     assert_eq!(
         (&stats["n_completed_trials"], &stats["n_errored_trials"]),
         (&json!(8 - without), &json!(without))
@@ -341,7 +341,7 @@ fn odd_names_stay_in_their_place() {
     let before = tree(shelf.root());
     let job = shelf.run("oracle", "job");
     assert_eq!(job.ended.code, Some(0), "{:?}", job.ended);
-    let lines = job.ended.json_lines();
+    let lines = job.lines();
     assert_eq!(lines.len(), names.len());
     for line in &lines {
         assert_eq!(line["outcome"], json!({"reward": 1.0}), "{line}");
