@@ -136,6 +136,11 @@ impl JobDirectory {
         unreachable!("one of all numbers is free")
     }
 
+    /// Whether the job has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        is_finished(&self.path)
+    }
+
     /// Adds a line to `job.log`. A log that cannot be written is no reason to stop.
     pub(crate) fn log(&self, line: &str) {
         let line = format!("{} {line}\n", job::utc(Timestamp::now()));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use job::{EarlierTry, JobResult, Rewards, TrialRecord};
+use job::{EarlierTry, JobConfig, JobResult, Rewards, TrialRecord};
 use record::{Outcome, Reason};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
@@ -86,6 +86,7 @@ impl Rerun {
 pub struct Job {
     spec: JobSpec,
     directory: JobDirectory,
+    config: JobConfig,
     zone: TimeZone,
     resources: Resources,
     state: Mutex<State>,
@@ -96,6 +97,7 @@ struct State {
     tally: Tally,
     /// Trials begun outside a plan, by task and agent.
     attempts: BTreeMap<(String, Agent), u32>,
+    begun: bool,
     finished: bool,
     written: Option<Instant>,
 }
@@ -141,15 +143,26 @@ impl Job {
         resources: Resources,
     ) -> Result<Self, TrialError> {
         let directory = JobDirectory::open(&spec.jobs_dir.join(&spec.name), identity)?;
-        directory.sweep()?;
-        let job = Self { directory, zone: TimeZone::system(), resources, state: Mutex::default(), spec };
-        let slots = job.resources.admission.slots();
+        let slots = resources.admission.slots();
         let tasks = tasks.iter().map(AsRef::as_ref);
-        let config = documents::job_config(&job.spec, job.resources.engine.name(), slots, tasks);
-        artifact::write_atomic(&job.path().join("config.json"), job::to_text(&config)?.as_bytes())?;
-        job.write_result()?;
-        job.directory.log(&format!("job {} begins, {} at once", job.directory.record.id, slots));
-        Ok(job)
+        let config = documents::job_config(&spec, resources.engine.name(), slots, tasks);
+        Ok(Self { directory, zone: TimeZone::system(), config, resources, state: Mutex::default(), spec })
+    }
+
+    /// Writes the job's documents, once, before its first trial begins. Until then a finished job that is opened again stays
+    /// untouched.
+    fn begin(&self) -> Result<(), TrialError> {
+        if std::mem::replace(&mut self.state().begun, true) {
+            return Ok(());
+        }
+        self.directory.sweep()?;
+        self.directory.log(&format!(
+            "job {} begins, {} at once",
+            self.id(),
+            self.resources.admission.slots()
+        ));
+        artifact::write_atomic(&self.path().join("config.json"), job::to_text(&self.config)?.as_bytes())?;
+        self.write_result()
     }
 
     /// The job's directory.
@@ -167,9 +180,13 @@ impl Job {
     /// One failing trial never ends the others. When the job's own files cannot be written, no further trial begins, the
     /// running ones end, and then the error is returned.
     pub async fn run_plan(&self, plan: &Plan, rerun: Rerun) -> Result<Ran, TrialError> {
+        let (mut reports, left) = self.take_over(plan, rerun)?;
+        if left.is_empty() && self.directory.is_finished() {
+            return Ok(Ran { reports: reports.into_iter().map(|(_, report)| report).collect(), left: 0 });
+        }
+        self.begin()?;
         let lock = self.lock(plan)?;
         artifact::write_atomic(&self.path().join("lock.json"), job::to_text(&lock)?.as_bytes())?;
-        let (mut reports, left) = self.take_over(plan, rerun)?;
         if !reports.is_empty() {
             self.directory.log(&format!(
                 "{} trials had ended before, {} are left",
@@ -205,6 +222,7 @@ impl Job {
 
     /// Runs one trial outside a plan, under a fresh name.
     pub async fn run(&self, task: &Arc<TrialTask>, agent: Agent) -> Result<TrialReport, TrialError> {
+        self.begin()?;
         let attempt = {
             let mut state = self.state();
             let next = state.attempts.entry((task.name.clone(), agent)).or_default();
@@ -215,8 +233,11 @@ impl Job {
         self.run_trial(&trial).await
     }
 
-    /// Writes the final counts.
+    /// Writes the final counts, when anything was run.
     pub fn finish(&self) -> Result<(), TrialError> {
+        if !self.state().begun {
+            return Ok(());
+        }
         self.state().finished = true;
         self.directory.log("job ends");
         self.write_result()
@@ -439,7 +460,11 @@ impl Drop for Running<'_> {
 impl Drop for Job {
     /// Leaves true counts behind when a job is stopped in the middle.
     fn drop(&mut self) {
-        if !self.state().finished {
+        let stopped = {
+            let state = self.state();
+            state.begun && !state.finished
+        };
+        if stopped {
             self.directory.log("job stopped before its end");
             if let Err(error) = self.write_result() {
                 tracing::warn!(%error, "the job's result cannot be written");
