@@ -148,18 +148,20 @@ pub struct Scratch {
 impl Scratch {
     fn open(parent: &Path) -> io::Result<Self> {
         fs_err::create_dir_all(parent)?;
+        // While this is held nobody else is between making a directory and locking it.
+        let everybody = File::create(parent.join(LOCK))?;
+        everybody.lock()?;
         let directory = tempfile::Builder::new().prefix("run-").tempdir_in(parent)?;
         let lock = File::create(directory.path().join(LOCK))?;
         lock.lock()?;
         for entry in fs_err::read_dir(parent)? {
             let path = entry?.path();
-            if path == directory.path() {
+            if path == directory.path() || !path.is_dir() {
                 continue;
             }
             let deserted = match File::open(path.join(LOCK)) {
                 Ok(lock) => lock.try_lock().is_ok(),
-                // Its owner may just be starting.
-                Err(_) => false,
+                Err(error) => error.kind() == ErrorKind::NotFound,
             };
             if deserted && let Err(error) = fs_err::remove_dir_all(&path) {
                 tracing::warn!(%error, "a deserted sandbox directory cannot be removed");

@@ -1,13 +1,12 @@
 //! What an interrupted `up` leaves behind, and how the next one goes on.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use walkdir::WalkDir;
 
+use crate::leftovers::{groups_of, nothing_is_left};
 use crate::project::{Ended, Project, children, sandboxes_run};
 
 /// Moments of an `up` at which it can be interrupted: what has to be there first.
@@ -53,51 +52,6 @@ impl Running {
     }
 }
 
-/// Processes that work in `directory` or see a file system from there.
-fn processes_in(directory: &Path) -> Vec<String> {
-    let marker = directory.to_str().unwrap();
-    children(Path::new("/proc"))
-        .into_iter()
-        .filter(|path| path.file_name().unwrap().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
-        .filter(|path| path.file_name().unwrap().to_string_lossy() != std::process::id().to_string())
-        .filter_map(|path| {
-            let text = |name: &str| std::fs::read(path.join(name)).unwrap_or_default();
-            let command = String::from_utf8_lossy(&text("cmdline")).replace('\0', " ");
-            let mounts = String::from_utf8_lossy(&text("mountinfo")).into_owned();
-            (command.contains(marker) || mounts.contains(marker))
-                .then(|| format!("{}: {command}", path.display()))
-        })
-        .collect()
-}
-
-/// Control groups of a process that made sandboxes.
-fn groups_of(process: u32) -> Vec<String> {
-    let marker = format!("seatrial-{process}-");
-    WalkDir::new("/sys/fs/cgroup")
-        .into_iter()
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&marker))
-        .map(|entry| entry.path().display().to_string())
-        .collect()
-}
-
-/// Waits for the end of everything that a process started; the system ends it, but not within the call.
-#[track_caller]
-fn nothing_is_left(project: &Project, process: u32, groups_too: bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        let groups = if groups_too { groups_of(process) } else { Vec::new() };
-        let left = [processes_in(project.root()), groups].concat();
-        if left.is_empty() {
-            break;
-        }
-        assert!(Instant::now() < end, "{left:#?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    assert!(!mounts.contains(project.root().to_str().unwrap()), "{mounts}");
-}
-
 /// How many trials have a result, and how many have been begun.
 fn progress(project: &Project) -> (usize, usize) {
     let trials = project.trials();
@@ -136,7 +90,7 @@ fn an_interrupted_up_leaves_nothing_running_and_goes_on() {
         running.signal(signal, false);
         let ended = running.end().with_code(130);
         assert!(ended.stderr.contains("interrupted"), "{ended:?}");
-        nothing_is_left(&project, process, true);
+        nothing_is_left(project.root(), process, true);
     }
     // While trials run: at the first one, at the first that has ended, and with the whole process group.
     for (round, (begun, done, group)) in [(1, 0, false), (2, 1, true), (3, 2, false)].into_iter().enumerate()
@@ -150,7 +104,7 @@ fn an_interrupted_up_leaves_nothing_running_and_goes_on() {
         let process = running.child.id();
         running.signal("INT", group);
         running.end().with_code(130);
-        nothing_is_left(&project, process, true);
+        nothing_is_left(project.root(), process, true);
         assert_eq!(children(&project.path(".seatrial/sandboxes")), Vec::<std::path::PathBuf>::new());
         // What was seen is written down, except for the two trials that may just have ended.
         let status = project.run(&["status", "--json"]).with_code(0).json();
@@ -179,7 +133,7 @@ fn a_killed_up_leaves_nothing_running_and_goes_on() {
         killed.push(running.child.id());
         running.signal("KILL", false);
         assert_eq!(running.end().code, None);
-        nothing_is_left(&project, killed[killed.len() - 1], false);
+        nothing_is_left(project.root(), killed[killed.len() - 1], false);
     }
     // What a program was writing when it was killed stands under such names.
     let deserted =
