@@ -149,14 +149,14 @@ impl Scratch {
     fn open(parent: &Path) -> io::Result<Self> {
         fs_err::create_dir_all(parent)?;
         // While this is held nobody else is between making a directory and locking it.
-        let everybody = File::create(parent.join(LOCK))?;
+        let everybody = File::create(parent.with_extension(LOCK))?;
         everybody.lock()?;
         let directory = tempfile::Builder::new().prefix("run-").tempdir_in(parent)?;
         let lock = File::create(directory.path().join(LOCK))?;
         lock.lock()?;
         for entry in fs_err::read_dir(parent)? {
             let path = entry?.path();
-            if path == directory.path() || !path.is_dir() {
+            if path == directory.path() {
                 continue;
             }
             let deserted = match File::open(path.join(LOCK)) {
