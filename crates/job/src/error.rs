@@ -34,6 +34,12 @@ pub enum JobError {
         /// The path.
         path: PathBuf,
     },
+    /// A directory of jobs was named where one job is wanted.
+    #[error("{} is a directory of jobs; name one of them", path.display())]
+    HoldsJobs {
+        /// The path.
+        path: PathBuf,
+    },
     /// The directory of a job was named where a trial is wanted.
     #[error("{} is the directory of a job; name one of the trials in it", path.display())]
     IsAJob {

@@ -1,7 +1,12 @@
-//! The documents of jobs and trials on disk: Harbor 0.26's, as written.
+//! The documents of jobs and trials on disk: written as Harbor 0.26 writes them, read whoever wrote them.
 //!
-//! Field order, nulls and number forms follow Harbor's own writer, so that its readers and people's scripts find what
-//! they know. Engines that Harbor does not have are named through `import_path`, as Harbor does for foreign ones.
+//! Values come in and files' texts go out; directories come in and views go out. What is written has Harbor's field order,
+//! nulls and number forms, so that its readers and people's scripts find what they know; engines that Harbor does not have are
+//! named through `import_path`, as it does for foreign ones; secrets never get in. What is read may be anything: every
+//! oddity is reported with its place, no link is followed, reading is bounded, and what is not known is not made up.
+//!
+//! Beside Harbor's documents there are Seatrial's own record of a trial, [`TrialRecord`], and the claim by which a job that
+//! is being run is told from one that was broken off.
 
 mod claim;
 mod config;
@@ -9,6 +14,7 @@ mod error;
 mod lock;
 mod manifest;
 mod policy;
+mod read;
 mod reason;
 mod result;
 mod secret;
@@ -24,6 +30,11 @@ pub use error::JobError;
 pub use lock::{job_lock, trial_lock};
 pub use manifest::{ArtifactEntry, ArtifactKind, ArtifactStatus, manifest_text};
 pub use policy::{ExceptionPolicy, PolicyOverride, PolicyOverrides, never_retried, policy_of};
+pub use read::{
+    AgentName, AgentTally, Failure, Generation, Incomplete, JobHead, JobState, JobView, Listing, LostTrial,
+    Mean, Moment, Oddity, PhaseView, StepView, Tally, TaskTally, TimeError, Tokens, TrialEntry, TrialState,
+    TrialView, Trials, What, list_jobs, read_job, read_trial, trials,
+};
 pub use reason::{ReasonRule, reason_of, rule};
 pub use result::{
     AgentContext, AgentInfo, EvalStats, ExceptionInfo, JobResult, JobStats, Rewards, Span, StepResult,
