@@ -1,16 +1,17 @@
 //! A trial's directory on the host, and what travels into sandboxes as tar streams.
 
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
 use fs_err as fs;
+use fs_err::File;
 use sandbox::{Archive, ArchiveWriter};
-
-use crate::rewards::plain_name;
 
 /// Nothing of a task that travels into a sandbox is larger than this.
 const PACK_LIMIT: u64 = 2 << 30;
+/// Nothing that comes out of a sandbox is more files than this.
+const MAX_FILES: u64 = 65_536;
 
 /// The directory of one trial. Files appear whole under their names.
 #[derive(Debug)]
@@ -31,9 +32,7 @@ impl TrialFiles {
 
     /// Writes one file at a relative name of plain components.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let name =
-            plain_name(Path::new(name)).ok_or_else(|| io::Error::other(format!("odd file name {name:?}")))?;
-        let path = self.directory.join(name);
+        let path = self.path_of(name)?;
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
@@ -45,21 +44,66 @@ impl TrialFiles {
         artifact::write_atomic(&self.directory.join(name), bytes)
     }
 
-    /// Unpacks the regular files of a tar stream that came out of a sandbox; links and special files stay behind.
-    pub(crate) fn unpack(&self, archive: &Archive, below: &str) -> io::Result<()> {
+    /// Creates a directory at a relative name of plain components; one that is there is left as it is.
+    pub(crate) fn create_directory(&self, name: &str) -> io::Result<()> {
+        self.quietly(name, fs::create_dir_all(self.path_of(name)?)).map(|_| ())
+    }
+
+    /// Unpacks the regular files of a tar stream that came out of a sandbox, each to where `place` wants it. Links and special
+    /// files stay behind, and so does what would stand in place of something that is there already. Returns how many files
+    /// were written. Memory does not grow with what is unpacked.
+    pub(crate) fn unpack(
+        &self,
+        archive: &Archive,
+        place: impl Fn(&str) -> Option<String>,
+    ) -> io::Result<u64> {
+        let mut kept = 0;
         for entry in archive.as_tar().entries()? {
             let mut entry = entry?;
-            let path = entry.path()?.into_owned();
             if !entry.header().entry_type().is_file() {
                 continue;
             }
-            if let Some(name) = plain_name(&path) {
-                let mut bytes = Vec::new();
-                entry.read_to_end(&mut bytes)?;
-                self.write(&format!("{below}/{name}"), &bytes)?;
+            let Some(name) = plain_name(&entry.path()?).and_then(|name| place(&name)) else { continue };
+            if kept == MAX_FILES {
+                self.log(&format!("left out: {name} and what follows it, more than {MAX_FILES} files"));
+                break;
+            }
+            let path = self.path_of(&name)?;
+            let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+            let opened = made.and_then(|()| File::options().write(true).create_new(true).open(&path));
+            if let Some(mut file) = self.quietly(&name, opened)? {
+                io::copy(&mut entry, &mut file)?;
+                kept += 1;
             }
         }
-        Ok(())
+        Ok(kept)
+    }
+
+    /// Names that came out of a sandbox may be too long for this file system or collide with others; that is noted and no
+    /// reason to lose the trial.
+    fn quietly<T>(&self, name: &str, result: io::Result<T>) -> io::Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::AlreadyExists
+                        | io::ErrorKind::NotADirectory
+                        | io::ErrorKind::IsADirectory
+                        | io::ErrorKind::InvalidFilename
+                ) =>
+            {
+                self.log(&format!("left out: {name}: {error}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn path_of(&self, name: &str) -> io::Result<PathBuf> {
+        let name =
+            plain_name(Path::new(name)).ok_or_else(|| io::Error::other(format!("odd file name {name:?}")))?;
+        Ok(self.directory.join(name))
     }
 
     /// Adds a line to `trial.log`.
@@ -76,13 +120,16 @@ impl TrialFiles {
     }
 }
 
-/// Packs a directory of a task: sorted, owned by root, links kept as links, scripts executable.
-pub(crate) fn pack(directory: &Path) -> io::Result<Archive> {
-    Archive::pack(|builder| pack_into(builder, directory))
+/// Packs directories of a task into one archive, later ones over earlier ones: sorted, owned by root, links kept as links,
+/// scripts executable.
+pub(crate) fn pack(directories: &[impl AsRef<Path>]) -> io::Result<Archive> {
+    let mut size = 0;
+    Archive::pack(|builder| {
+        directories.iter().try_for_each(|directory| pack_into(builder, directory.as_ref(), &mut size))
+    })
 }
 
-fn pack_into(builder: &mut tar::Builder<ArchiveWriter>, directory: &Path) -> io::Result<()> {
-    let mut size = 0;
+fn pack_into(builder: &mut tar::Builder<ArchiveWriter>, directory: &Path, size: &mut u64) -> io::Result<()> {
     let mut pending = vec![PathBuf::new()];
     while let Some(relative) = pending.pop() {
         let mut entries: Vec<_> = fs::read_dir(directory.join(&relative))?.collect::<Result<_, _>>()?;
@@ -106,8 +153,8 @@ fn pack_into(builder: &mut tar::Builder<ArchiveWriter>, directory: &Path) -> io:
                 header.set_size(0);
                 builder.append_link(&mut header, &path, std::fs::read_link(entry.path())?)?;
             } else if metadata.is_file() {
-                size += metadata.len();
-                if size > PACK_LIMIT {
+                *size += metadata.len();
+                if *size > PACK_LIMIT {
                     return Err(io::Error::other(format!("more than {} GiB", PACK_LIMIT >> 30)));
                 }
                 header.set_mode(mode_of(&metadata, &path));
@@ -128,7 +175,7 @@ fn pack_into(builder: &mut tar::Builder<ArchiveWriter>, directory: &Path) -> io:
 /// The executable bit as it stands, and always for the scripts that a trial starts.
 fn mode_of(metadata: &std::fs::Metadata, path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
-    let script = path == Path::new("test.sh") || path == Path::new("solve.sh");
+    let script = ["test.sh", "solve.sh", "setup.sh"].iter().any(|script| path == Path::new(script));
     if script || metadata.permissions().mode() & 0o111 != 0 { 0o755 } else { 0o644 }
 }
 
@@ -137,9 +184,22 @@ pub(crate) fn log_directories() -> Archive {
     directories(&[("agent", 0o777), ("artifacts", 0o777)])
 }
 
-/// `/logs/verifier`, closed to everybody but root until the verifier runs.
-pub(crate) fn verifier_directory() -> Archive {
-    directories(&[("verifier", 0o755)])
+/// `/logs/verifier`, new and empty. Only a verifier that is not root needs it open.
+pub(crate) fn verifier_directory(open: bool) -> Archive {
+    directories(&[("verifier", if open { 0o777 } else { 0o755 })])
+}
+
+/// A relative path of plain components as text; odd bytes are escaped, anything that points elsewhere is dropped.
+pub(crate) fn plain_name(path: &Path) -> Option<String> {
+    let mut parts = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(part) => parts.push(part.to_string_lossy().into_owned()),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("/"))
 }
 
 fn directories(names: &[(&str, u32)]) -> Archive {
@@ -169,7 +229,7 @@ mod tests {
         std::fs::write(root.join("b/inner"), "2").unwrap();
         std::fs::write(root.join("solve.sh"), "1").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", root.join("link")).unwrap();
-        let tar = pack(root).unwrap();
+        let tar = pack(&[root]).unwrap();
         let seen: Vec<_> = tar
             .as_tar()
             .entries()
@@ -209,8 +269,50 @@ mod tests {
         builder.append_link(&mut header, "link", "/etc/passwd").unwrap();
         let tar = Archive::from(builder.into_inner().unwrap());
         let files = TrialFiles::create(directory.path().join("trial")).unwrap();
-        files.unpack(&tar, "agent").unwrap();
+        assert_eq!(files.unpack(&tar, |name| Some(format!("agent/{name}"))).unwrap(), 0);
         assert!(!directory.path().join("evil").exists());
         assert!(!directory.path().join("trial/agent").exists());
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_left_out_and_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = TrialFiles::create(directory.path().join("trial")).unwrap();
+        files.write("agent/oracle.txt", b"ours").unwrap();
+        let long = "x".repeat(200);
+        let tar = Archive::pack(|builder| {
+            for name in ["oracle.txt", "oracle.txt/below", "kept", &format!("{long}{long}")] {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(1);
+                header.set_mode(0o644);
+                builder.append_data(&mut header, name, &b"1"[..])?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(files.unpack(&tar, |name| Some(format!("agent/{name}"))).unwrap(), 1);
+        assert_eq!(std::fs::read(directory.path().join("trial/agent/oracle.txt")).unwrap(), b"ours");
+        assert_eq!(std::fs::read(directory.path().join("trial/agent/kept")).unwrap(), b"1");
+        files.finish_log().unwrap();
+        let log = std::fs::read_to_string(directory.path().join("trial/trial.log")).unwrap();
+        assert_eq!(log.matches("left out: agent/").count(), 3, "{log}");
+    }
+
+    #[test]
+    fn later_directories_go_over_earlier_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let both = ["one", "two"].map(|name| directory.path().join(name));
+        for part in &both {
+            std::fs::create_dir(part).unwrap();
+            std::fs::write(part.join("test.sh"), part.as_os_str().as_encoded_bytes()).unwrap();
+        }
+        let tar = pack(&both).unwrap();
+        let mut texts = Vec::new();
+        for entry in tar.as_tar().entries().unwrap() {
+            let mut text = String::new();
+            entry.unwrap().read_to_string(&mut text).unwrap();
+            texts.push(text);
+        }
+        assert_eq!(texts, both.map(|path| path.display().to_string()));
     }
 }

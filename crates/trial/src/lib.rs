@@ -6,6 +6,7 @@
 
 mod agent;
 mod bases;
+mod budget;
 mod environment;
 mod error;
 mod event;
@@ -19,6 +20,7 @@ mod schedule;
 mod trial_task;
 
 pub use agent::Agent;
+pub use budget::{Budget, Budgets};
 pub use environment::{EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages};
 pub use error::TrialError;
 pub use event::Event;

@@ -2,14 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::{Component, Path};
 
 use grade::{RewardError, VerifierReport};
 use record::Reason;
 use sandbox::Archive;
+use serde_json::Number;
+
+use crate::files::plain_name;
 
 /// No reward file is larger than this.
 const REWARD_LIMIT: u64 = 64 << 10;
+/// No report of the vendored verifier comes near this.
+const REPORT_LIMIT: u64 = 64 << 20;
+
+const TEXT: &str = "reward.txt";
+const JSON: &str = "reward.json";
+const REPORT: &str = "report.json";
 
 /// What stands under the name of a reward file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,63 +26,98 @@ enum Found {
     Nothing,
     File(Vec<u8>),
     /// A link, a directory, a special file, or one that is too large.
-    Unsafe(&'static str),
+    Unsafe(String),
 }
 
-/// The verifier's directory as it came out of the sandbox.
+/// What was graded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Graded {
+    /// All rewards that the verifier named, and the one called `reward`.
+    pub(crate) rewards: BTreeMap<String, f64>,
+    /// The same as numbers for documents: what `reward.json` writes as an integer stays one.
+    pub(crate) numbers: BTreeMap<String, Number>,
+    /// What is doubtful about them.
+    pub(crate) flags: Vec<(Reason, String)>,
+}
+
+/// The verifier's directory as it came out of the sandbox, as far as it says something.
 #[derive(Debug, Default)]
 pub(crate) struct VerifierFiles {
     text: Found,
     json: Found,
-    /// Regular files by their relative name, for the trial directory.
-    pub(crate) files: BTreeMap<String, Vec<u8>>,
+    report: Option<Vec<u8>>,
 }
 
 impl VerifierFiles {
-    /// Reads the tar stream of `/logs/verifier`. Links and special files are noted, never followed.
-    pub(crate) fn from_archive(archive: &Archive) -> std::io::Result<Self> {
-        let mut found = Self::default();
+    /// The files that say something, with the most that is read of each.
+    pub(crate) const NAMES: [(&str, u64); 3] =
+        [(TEXT, REWARD_LIMIT), (JSON, REWARD_LIMIT), (REPORT, REPORT_LIMIT)];
+
+    /// Reads the tar stream of `/logs/verifier`. Links and special files are noted, never followed; what is larger than its
+    /// bound is not read.
+    pub(crate) fn take(&mut self, archive: &Archive) -> std::io::Result<()> {
         for entry in archive.as_tar().entries()? {
             let mut entry = entry?;
-            let path = entry.path()?.into_owned();
-            let Some(name) = plain_name(&path) else { continue };
+            let Some(name) = plain_name(&entry.path()?) else { continue };
+            let Some((_, limit)) = Self::NAMES.iter().find(|(known, _)| name == *known) else { continue };
             let kind = entry.header().entry_type();
-            let what = if kind.is_file() {
+            let found = if kind.is_file() && entry.size() > *limit {
+                Found::Unsafe(format!("a file of {} bytes, more than {} KiB,", entry.size(), limit >> 10))
+            } else if kind.is_file() {
                 let mut bytes = Vec::new();
                 entry.read_to_end(&mut bytes)?;
-                let oversized = bytes.len() as u64 > REWARD_LIMIT;
-                found.files.insert(name.clone(), bytes.clone());
-                if oversized { Found::Unsafe("a file of more than 64 KiB") } else { Found::File(bytes) }
+                Found::File(bytes)
             } else if kind.is_dir() {
-                Found::Unsafe("a directory")
+                Found::Unsafe("a directory".into())
             } else if kind.is_symlink() || kind.is_hard_link() {
-                Found::Unsafe("a link")
+                Found::Unsafe("a link".into())
             } else {
-                Found::Unsafe("a special file")
+                Found::Unsafe("a special file".into())
             };
-            match name.as_str() {
-                "reward.txt" => found.text = what,
-                "reward.json" => found.json = what,
-                _ => {}
-            }
+            self.set(&name, found);
         }
-        Ok(found)
+        Ok(())
+    }
+
+    /// Notes that something without content, or with too much of it, stands under a name.
+    pub(crate) fn refuse(&mut self, name: &str, what: &str) {
+        self.set(name, Found::Unsafe(what.to_owned()));
+    }
+
+    fn set(&mut self, name: &str, found: Found) {
+        match (name, found) {
+            (TEXT, found) => self.text = found,
+            (JSON, found) => self.json = found,
+            (_, Found::File(bytes)) => self.report = Some(bytes),
+            _ => {}
+        }
+    }
+
+    /// Whether there is nothing under either name of a reward file.
+    pub(crate) fn has_no_reward_file(&self) -> bool {
+        self.text == Found::Nothing && self.json == Found::Nothing
     }
 
     /// The rewards by the written rules of [`grade::reward`].
-    pub(crate) fn rewards(&self) -> Result<BTreeMap<String, f64>, (Reason, String)> {
+    pub(crate) fn graded(&self) -> Result<Graded, (Reason, String)> {
         let bytes = |name: &str, found: &Found| match found {
             Found::Nothing => Ok(None),
             Found::File(bytes) => Ok(Some(bytes.clone())),
             Found::Unsafe(what) => Err((Reason::RewardUnsafe, format!("{what} stands in place of {name}"))),
         };
-        let text = bytes("reward.txt", &self.text)?;
-        let json = bytes("reward.json", &self.json)?;
+        let text = bytes(TEXT, &self.text)?;
+        let json = bytes(JSON, &self.json)?;
         match grade::read_reward(text.as_deref(), json.as_deref(), None) {
             Ok(reward) => {
+                let mut flags = Vec::new();
+                if !reward.is_in_range() {
+                    let detail =
+                        format!("the reward {} lies outside [0, 1] and is kept as it is", reward.value);
+                    flags.push((Reason::RewardOutOfRange, detail));
+                }
                 let mut rewards = reward.named;
                 rewards.insert("reward".into(), reward.value);
-                Ok(rewards)
+                Ok(Graded { numbers: numbers(&rewards, json.as_deref()), rewards, flags })
             }
             Err(error) => {
                 // The vendored verifier says why it gave none.
@@ -89,7 +132,7 @@ impl VerifierFiles {
 
     /// What the vendored verifier reports; other verifiers report nothing.
     fn report(&self) -> Option<VerifierReport> {
-        self.files.get("report.json").and_then(|bytes| serde_json::from_slice(bytes).ok())
+        serde_json::from_slice(self.report.as_deref()?).ok()
     }
 
     /// Status of every required test, from the report that the vendored verifier writes; empty for other verifiers.
@@ -131,17 +174,37 @@ fn why(report: &VerifierReport) -> Option<String> {
     })
 }
 
-/// A relative path of plain components as text; odd bytes are escaped, anything that points elsewhere is dropped.
-pub(crate) fn plain_name(path: &Path) -> Option<String> {
-    let mut parts = Vec::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(part) => parts.push(part.to_string_lossy().into_owned()),
-            Component::CurDir => {}
-            _ => return None,
-        }
-    }
-    (!parts.is_empty()).then(|| parts.join("/"))
+/// Rewards as `reward.json` writes them; without it they are floats.
+fn numbers(rewards: &BTreeMap<String, f64>, json: Option<&[u8]>) -> BTreeMap<String, Number> {
+    let json = json.map(|json| json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json));
+    let written: BTreeMap<String, Number> =
+        json.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
+    let number = |(name, value): (&String, &f64)| {
+        let integer = written.get(name).filter(|number| !number.is_f64()).cloned();
+        Some((name.clone(), integer.or_else(|| Number::from_f64(*value))?))
+    };
+    rewards.iter().filter_map(number).collect()
+}
+
+/// The program that a shell did not find while it ran a script, by what it says about that: `script: line 3: tool: command
+/// not found`, or `script: 3: tool: not found`.
+pub(crate) fn missing_tool(log: &[u8]) -> Option<String> {
+    let log = String::from_utf8_lossy(log);
+    log.lines().find_map(|line| {
+        let line = line.trim_end();
+        let (rest, line_word) = match line.strip_suffix(": command not found") {
+            Some(rest) => (rest, "line "),
+            None => (line.strip_suffix(": not found")?, ""),
+        };
+        let (place, tool) = rest.strip_suffix(": exec").unwrap_or(rest).rsplit_once(": ")?;
+        // `exec: tool` stands where the number is.
+        let place = place.strip_suffix(": exec").unwrap_or(place);
+        let (_, number) = place.rsplit_once(": ")?;
+        let number = number.strip_prefix("line ").unwrap_or(number);
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        let said_so = line_word.is_empty() || place.contains(line_word);
+        (is_number && said_so && !tool.is_empty()).then(|| tool.chars().take(100).collect())
+    })
 }
 
 fn reason_of(error: &RewardError) -> Reason {
@@ -151,5 +214,94 @@ fn reason_of(error: &RewardError) -> Reason {
         RewardError::NonFinite { .. } => Reason::RewardNonFinite,
         RewardError::Conflict { .. } => Reason::RewardConflict,
         _ => Reason::RewardUnparsable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(entries: &[(&str, tar::EntryType, &[u8])]) -> VerifierFiles {
+        let archive = Archive::pack(|builder| {
+            for (name, kind, bytes) in entries {
+                let mut header = tar::Header::new_gnu();
+                header.set_entry_type(*kind);
+                header.set_mode(0o644);
+                header.set_size(bytes.len() as u64);
+                builder.append_data(&mut header, name, *bytes)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        let mut files = VerifierFiles::default();
+        files.take(&archive).unwrap();
+        files
+    }
+
+    fn text(bytes: &[u8]) -> VerifierFiles {
+        files(&[(TEXT, tar::EntryType::Regular, bytes)])
+    }
+
+    #[test]
+    fn anything_but_a_small_file_is_unsafe() {
+        use tar::EntryType::{Block, Char, Directory, Fifo, Link, Regular, Symlink};
+        for kind in [Block, Char, Directory, Fifo, Link, Symlink] {
+            let (reason, detail) = files(&[(TEXT, kind, b"")]).graded().unwrap_err();
+            assert_eq!(reason, Reason::RewardUnsafe, "{kind:?} {detail}");
+        }
+        let large = vec![b' '; usize::try_from(REWARD_LIMIT).unwrap() + 1];
+        let (reason, detail) = files(&[(JSON, Regular, &large)]).graded().unwrap_err();
+        assert_eq!(reason, Reason::RewardUnsafe);
+        assert!(detail.contains("65537 bytes") && detail.contains("64 KiB"), "{detail}");
+        assert!(files(&[("other", Fifo, b"")]).has_no_reward_file());
+        // A good file beside an unsafe one does not help.
+        let both = files(&[(TEXT, Regular, b"1"), (JSON, Symlink, b"")]);
+        assert_eq!(both.graded().unwrap_err().0, Reason::RewardUnsafe);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_kept_and_flagged() {
+        for (bytes, value) in [(&b"7"[..], 7.0_f64), (b"-0.5", -0.5)] {
+            let graded = text(bytes).graded().unwrap();
+            assert_eq!(graded.rewards["reward"].to_bits(), value.to_bits());
+            assert_eq!(graded.flags[0].0, Reason::RewardOutOfRange);
+        }
+        assert!(text(b"1").graded().unwrap().flags.is_empty());
+    }
+
+    #[test]
+    fn integers_stay_integers_only_in_json() {
+        let written = |files: VerifierFiles| serde_json::to_string(&files.graded().unwrap().numbers).unwrap();
+        assert_eq!(written(text(b"1")), "{\"reward\":1.0}");
+        let json = |bytes: &[u8]| files(&[(JSON, tar::EntryType::Regular, bytes)]);
+        assert_eq!(
+            written(json(b"{\"reward\": 1, \"q\": 0.5, \"z\": 2.0}")),
+            "{\"q\":0.5,\"reward\":1,\"z\":2.0}"
+        );
+    }
+
+    #[test]
+    fn missing_tools_are_named() {
+        let tool = |line: &str| missing_tool(format!("first\n{line}\nlast\n").as_bytes());
+        for line in [
+            "/tests/test.sh: line 3: mytool: command not found",
+            "bash: line 12: mytool: command not found",
+            "/tests/test.sh: 3: mytool: not found",
+            "sh: 1: mytool: not found\r",
+            "/tests/test.sh: line 2: exec: mytool: not found",
+            "/tests/test.sh: 2: exec: mytool: not found",
+        ] {
+            assert_eq!(tool(line).as_deref(), Some("mytool"), "{line}");
+        }
+        for line in [
+            "",
+            "mytool: command not found",
+            "page: not found",
+            "error: line x: y: command not found",
+            "cat: /x: No such file or directory",
+            ": command not found",
+        ] {
+            assert_eq!(tool(line), None, "{line}");
+        }
     }
 }

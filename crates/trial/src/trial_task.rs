@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use record::Reason;
-use task::config::{NetworkMode, Os, TaskConfig, VerifierMode};
+use task::config::{Network, Os, TaskConfig, VerifierConfig, VerifierMode};
 use task::{TaskDigests, TaskDir};
 
 use crate::{Agent, EnvironmentSource, TrialError};
@@ -49,19 +49,45 @@ impl TrialTask {
         }
     }
 
-    /// Refuses by name what trials do not offer yet.
-    pub(crate) fn supported(&self, agent: Agent) -> Result<(), String> {
-        let environment = &self.config.environment;
+    /// Refuses by name what trials do not offer. Networks matter only where the run allows any.
+    pub(crate) fn supported(&self, agent: Agent, network_allowed: bool) -> Result<(), String> {
+        let config = &self.config;
+        let verifiers =
+            || std::iter::once(&config.verifier).chain(config.steps.iter().map(|step| &step.verifier));
+        let environments = || {
+            std::iter::once(&config.environment)
+                .chain(verifiers().filter_map(|own| own.environment.as_deref()))
+        };
+        let artifacts =
+            || config.artifacts.iter().chain(config.steps.iter().flat_map(|step| &step.artifacts));
+        let elsewhere = |service: Option<&str>| service.is_some_and(|service| service != "main");
+        // One sandbox has one network, so a phase in it cannot have another.
+        let other =
+            |own: &Option<Network>| own.as_ref().is_some_and(|own| *own != config.environment.network);
+        let steps = || config.steps.iter();
+        let shared = |verifier: &VerifierConfig| {
+            verifier.mode == VerifierMode::Shared && config.verifier.mode == VerifierMode::Shared
+        };
+        let networks = other(&config.agent.network)
+            || steps().any(|step| other(&step.agent.network))
+            || verifiers().any(|verifier| shared(verifier) && other(&verifier.network));
         let refused = [
-            (!self.config.steps.is_empty(), "several [[steps]]"),
-            (self.config.verifier.mode == VerifierMode::Separate, "a separate verifier environment"),
-            (environment.os != Os::Linux, "an operating system other than Linux"),
-            (environment.gpus.is_some_and(|gpus| gpus > 0) || environment.tpu.is_some(), "accelerators"),
-            (environment.healthcheck.is_some(), "a healthcheck"),
-            (!environment.mcp_servers.is_empty(), "MCP servers"),
-            (environment.network.mode == NetworkMode::Allowlist, "a network allow-list"),
+            (environments().any(|own| own.os != Os::Linux), "an operating system other than Linux"),
+            (
+                environments().any(|own| own.gpus.is_some_and(|gpus| gpus > 0) || own.tpu.is_some()),
+                "accelerators",
+            ),
+            (environments().any(|own| !own.mcp_servers.is_empty()), "MCP servers"),
+            (network_allowed && networks, "a phase with a network of its own"),
+            (
+                artifacts().any(|artifact| elsewhere(artifact.service.as_deref()))
+                    || verifiers().flat_map(|own| &own.collect).any(|hook| elsewhere(Some(&hook.service))),
+                "services other than main",
+            ),
             (self.has("environment/docker-compose.yaml"), "environment/docker-compose.yaml"),
             (self.has("environment/docker-compose.yml"), "environment/docker-compose.yml"),
+            (self.has("tests/docker-compose.yaml"), "tests/docker-compose.yaml"),
+            (self.has("tests/docker-compose.yml"), "tests/docker-compose.yml"),
         ];
         let names: Vec<_> = refused.iter().filter(|(refused, _)| *refused).map(|(_, name)| *name).collect();
         match (names.is_empty(), agent == Agent::Oracle && !self.has_solution) {
@@ -74,23 +100,11 @@ impl TrialTask {
     fn has(&self, file: &str) -> bool {
         std::fs::symlink_metadata(self.directory.join(file)).is_ok()
     }
-
-    pub(crate) fn environment_env(&self) -> Result<BTreeMap<String, String>, (Reason, String)> {
-        resolved("environment.env", &self.config.environment.env)
-    }
-
-    pub(crate) fn solution_env(&self) -> Result<BTreeMap<String, String>, (Reason, String)> {
-        resolved("solution.env", &self.config.solution_env)
-    }
-
-    pub(crate) fn verifier_env(&self) -> Result<BTreeMap<String, String>, (Reason, String)> {
-        resolved("verifier.env", &self.config.verifier.env)
-    }
 }
 
 /// Fills in `${VAR:-default}`. Tasks are untrusted, so no variable of the host is ever handed out: one without a default is
 /// an error that names it.
-fn resolved(
+pub(crate) fn resolved(
     table: &str,
     env: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, (Reason, String)> {

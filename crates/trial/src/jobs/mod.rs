@@ -8,6 +8,7 @@ mod running;
 mod tally;
 
 pub use directory::{JobDirectory, resumable};
+pub(crate) use documents::exception_info;
 pub use identity::JobIdentity;
 pub use plan::{NameTaken, Plan, PlannedTrial};
 pub use running::{Job, JobSpec, Ran, Rerun, Resources, TrialReport};

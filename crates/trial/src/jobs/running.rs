@@ -384,6 +384,8 @@ impl Job {
             name: &trial.name,
             scratch: scratch.path().to_owned(),
             files: &files,
+            budgets: crate::Budgets::default(),
+            network_allowed: false,
         };
         let lived = life.live().await;
         let (wall, ended_at) = (begun.elapsed(), Timestamp::now());

@@ -1,0 +1,77 @@
+//! The agent: made ready, at work, and dead before anything is graded.
+
+use record::Reason;
+use sandbox::{Capture, ExecSpec, ExitStatus};
+
+use super::access::{Access, disk};
+use super::round::Round;
+use super::{Failure, LOG_LIMIT, Life};
+use crate::Agent;
+use crate::files::{log_directories, pack};
+use crate::trial_task::resolved;
+
+/// Seconds for making an agent ready where the run says nothing else, as in Harbor.
+pub(super) const SETUP_SEC: f64 = 360.0;
+
+impl Life<'_> {
+    /// The directories that agents expect, and the solution where it is wanted.
+    pub(super) async fn set_up(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
+        let usual = Reason::AgentSetupFailed;
+        access.upload(&log_directories(), "/logs", usual).await?;
+        if self.agent == Agent::Oracle {
+            let solution = pack(&[&round.solution])
+                .map_err(|error| (usual, format!("{}: {error}", round.solution.display())))?;
+            access.upload(&solution, "/solution", usual).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets the agent work. What it does wrong is a failure that may still be graded.
+    pub(super) async fn work(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
+        match self.agent {
+            Agent::Nop => Ok(()),
+            Agent::Oracle => self.solve(access, round).await,
+        }
+    }
+
+    async fn solve(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
+        let before = access.usage().await?.oom_kills;
+        let mut env = resolved("solution.env", &self.task.config.solution_env)?;
+        env.insert("DEBIAN_FRONTEND".into(), "noninteractive".into());
+        let limit = self.budgets.limit(&self.budgets.agent, round.agent_sec);
+        let command = ExecSpec {
+            env,
+            user: round.agent_user.clone(),
+            timeout: limit,
+            capture: Capture { limit: LOG_LIMIT, merge: true },
+            ..ExecSpec::default()
+        };
+        let outcome = access.shell("/solution/solve.sh", command, Reason::AgentSetupFailed).await?;
+        self.files.log(&format!("agent: {:?}, {} bytes of output", outcome.status, outcome.stdout.total));
+        self.files.write(&round.place("agent/oracle.txt"), &outcome.stdout.bytes).map_err(disk)?;
+        let code = match outcome.status {
+            ExitStatus::Code(code) => code,
+            ExitStatus::Signal(signal) => 128 + signal,
+            ExitStatus::Timeout => {
+                let seconds = limit.unwrap_or_default().as_secs_f64();
+                let detail = format!("the oracle was stopped at its limit of {seconds} s");
+                return Err((Reason::AgentTimeout, detail));
+            }
+        };
+        if code == 0 {
+            return Ok(());
+        }
+        // The verifier decides about a solution that ends badly, as in Harbor; the code is kept. One that the memory limit ended
+        // has not been tried.
+        self.files.write(&round.place("agent/exit-code.txt"), code.to_string().as_bytes()).map_err(disk)?;
+        match access.usage().await?.oom_kills.saturating_sub(before) {
+            0 => Ok(()),
+            kills => Err((
+                Reason::OutOfMemory,
+                format!(
+                    "the memory limit ended {kills} process(es) of the agent, which ended with code {code}"
+                ),
+            )),
+        }
+    }
+}
