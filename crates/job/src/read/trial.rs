@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use record::Outcome;
+use record::{Outcome, Reason};
 
 use super::document::{DOCUMENT_LIMIT, Directory, Document};
 use super::harbor::{ConfigDocument, ResultDocument, Said};
@@ -189,27 +189,25 @@ fn difference(trial: &TrialView, record: &TrialRecord) -> Option<What> {
     if record.trial != trial.name {
         return differs("trial", record.trial.clone(), trial.name.clone());
     }
-    let result = || match &trial.state {
-        TrialState::Rewarded { reward, .. } => format!("reward {reward}"),
-        TrialState::Errored { failure } => failure.exception.clone(),
-        state => state.name().to_owned(),
+    let exception = |reason: Reason| rule(reason).exception.to_owned();
+    let said = match &record.outcome {
+        Outcome::Reward(reward) => (Some(*reward), record.exception.map(exception)),
+        Outcome::Failed { reason, .. } => (None, Some(exception(*reason))),
     };
-    let agrees = match (&record.outcome, &trial.state) {
-        #[expect(clippy::float_cmp, reason = "both were written from one number")]
-        (Outcome::Reward(record), TrialState::Rewarded { reward, .. }) => record == reward,
-        (Outcome::Failed { reason, .. }, TrialState::Errored { failure }) => {
-            rule(*reason).exception == failure.exception
-        }
-        _ => false,
-    };
-    if agrees {
+    let failure = trial.state.failure().map(|failure| failure.exception.clone());
+    let result = (trial.state.reward(), failure);
+    if said == result {
         return None;
     }
-    let said = match &record.outcome {
-        Outcome::Reward(reward) => format!("reward {reward}"),
-        Outcome::Failed { reason, .. } => rule(*reason).exception.to_owned(),
+    let show = |(reward, exception): (Option<f64>, Option<String>)| {
+        let parts = [reward.map(|reward| format!("reward {reward}")), exception];
+        parts
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| format!("{a} and {b}"))
+            .unwrap_or_else(|| "nothing".to_owned())
     };
-    differs("outcome", said, result())
+    differs("outcome", show(said), show(result))
 }
 
 fn empty(name: String, directory: PathBuf) -> TrialView {
@@ -273,12 +271,17 @@ impl TrialView {
 
     /// Takes over what a record knows better than the result.
     fn adopt(&mut self, record: TrialRecord, odd: &mut Odd) {
-        if let (TrialState::Errored { failure }, Outcome::Failed { reason, class, detail, .. }) =
-            (&mut self.state, record.outcome)
-        {
-            failure.reason = Some(reason);
-            failure.class = Some(class);
-            failure.message = detail;
+        match (&mut self.state, record.outcome, record.exception) {
+            (TrialState::Errored { failure }, Outcome::Failed { reason, class, detail, .. }, _) => {
+                failure.reason = Some(reason);
+                failure.class = Some(class);
+                failure.message = detail;
+            }
+            (TrialState::Rewarded { failure: Some(failure), .. }, _, Some(reason)) => {
+                failure.reason = Some(reason);
+                failure.class = Some(rule(reason).class);
+            }
+            _ => {}
         }
         self.task = Some(record.task);
         self.attempt = Some(record.attempt);
