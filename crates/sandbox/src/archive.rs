@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 
 /// What is kept in memory; a larger archive lies in an unnamed temporary file.
@@ -85,6 +85,19 @@ impl Read for ArchiveReader<'_> {
         let count = self.archive.read_at(self.at, buffer)?;
         self.at += count as u64;
         Ok(count)
+    }
+}
+
+impl Seek for ArchiveReader<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.archive.len.checked_add_signed(by),
+        };
+        self.at =
+            at.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "before the archive's start"))?;
+        Ok(self.at)
     }
 }
 

@@ -28,6 +28,16 @@ pub enum SandboxError {
         /// The step that failed and why.
         reason: String,
     },
+    /// An image could not be built.
+    #[error("the image was not built{}: {reason}{}", at(step), below(tail))]
+    Build {
+        /// The instruction that failed; empty when it is not known.
+        step: String,
+        /// Why.
+        reason: String,
+        /// The end of the instruction's output.
+        tail: String,
+    },
     /// The program was not found or could not be started inside the sandbox.
     #[error("cannot run `{program}` in the sandbox: {reason}")]
     Spawn {
@@ -58,4 +68,12 @@ pub enum SandboxError {
         /// The system's answer.
         source: std::io::Error,
     },
+}
+
+fn at(step: &str) -> String {
+    if step.is_empty() { String::new() } else { format!(", at `{step}`") }
+}
+
+fn below(tail: &str) -> String {
+    if tail.is_empty() { String::new() } else { format!("\n{tail}") }
 }

@@ -6,10 +6,16 @@
 //! held on this machine is said, not left out.
 
 mod archive;
+pub mod docker;
 pub mod engine;
 mod error;
+mod guest;
+mod naming;
 #[cfg(target_os = "linux")]
 pub mod native;
+mod removal;
+mod resolve;
+mod shared;
 
 pub use archive::{Archive, ArchiveReader, ArchiveWriter};
 pub use engine::{

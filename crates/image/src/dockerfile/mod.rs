@@ -5,6 +5,7 @@
 
 mod ast;
 mod build;
+mod context;
 mod copy;
 mod expand;
 mod ignore;
@@ -18,5 +19,6 @@ pub use ast::{
     Command, CopyFlags, CopySource, Dockerfile, Heredoc, Instruction, ParseError, RunMount, Step, Transfer,
 };
 pub use build::{Builder, Resolve};
+pub use context::context_files;
 pub use instruction::parse;
 pub use survey::{Unsupported, survey};

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use fs_err as fs;
 use rustix::fs::{MemfdFlags, SealFlags};
 
+use crate::naming::hostname;
 use crate::native::cgroup::{Enforceable, Hierarchy, group_name};
 use crate::native::launch::Process;
 use crate::native::running::{Parts, Running};
@@ -176,17 +177,6 @@ fn resolver() -> io::Result<String> {
     Ok(text)
 }
 
-/// A host name made from a sandbox name: letters, digits and hyphens, at most 63 of them.
-fn hostname(name: &str) -> String {
-    let text: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
-        .take(63)
-        .collect();
-    let text = text.trim_matches('-');
-    if text.is_empty() { "sandbox".to_owned() } else { text.to_owned() }
-}
-
 /// The init program in a sealed memory file.
 ///
 /// Root inside a sandbox has the number of root outside. Should a command ever get hold of the program that started
@@ -218,17 +208,5 @@ impl Program {
             Self::Sealed(memory) => format!("/proc/self/fd/{}", memory.as_raw_fd()).into(),
             Self::File(path) => path.clone(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::hostname;
-
-    #[test]
-    fn host_names_are_plain() {
-        assert_eq!(hostname("Task_1/oracle.3"), "task-1-oracle-3");
-        assert_eq!(hostname("--"), "sandbox");
-        assert_eq!(hostname(&"x".repeat(100)).len(), 63);
     }
 }

@@ -1,6 +1,5 @@
 //! One command, seen from the engine: streams, deadline, outcome.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -10,9 +9,10 @@ use rustix::fs::{Mode, OFlags};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
-use crate::native::capture::Collector;
 use crate::native::running::{Answers, Running, io_error, pipe_pair};
 use crate::native::wire::{self, CommandRequest, Operation, Reply};
+use crate::resolve::{self, Settings};
+use crate::shared::capture::Collector;
 use crate::{ExecOutcome, ExecSpec, ExitStatus, Output, Root, Sandbox, SandboxError, SandboxSpec};
 
 /// How long output is still read after the command ended while something it left behind holds the streams open.
@@ -23,9 +23,6 @@ const HUNT_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Bytes read at a time, the size of a pipe.
 const CHUNK: usize = 64 << 10;
-
-/// Where programs are looked for when nothing else is said.
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Runs one command to its end.
 pub(crate) async fn run(sandbox: &Running, command: &ExecSpec) -> Result<ExecOutcome, SandboxError> {
@@ -136,13 +133,7 @@ fn request(spec: &SandboxSpec, command: &ExecSpec) -> CommandRequest {
         Root::Layers(root) => &root.config,
         Root::Image(_) => &none,
     };
-    let mut env = BTreeMap::from([("PATH".to_owned(), DEFAULT_PATH.to_owned())]);
-    for layer in [&config.env, &spec.env, &command.env] {
-        env.extend(layer.iter().map(|(name, value)| (name.clone(), value.clone())));
-    }
-    let workdir = command.workdir.as_ref().or(spec.workdir.as_ref()).or(config.workdir.as_ref());
-    let workdir = workdir.filter(|workdir| !workdir.is_empty()).cloned().unwrap_or_else(|| "/".to_owned());
-    let user = command.user.as_ref().or(config.user.as_ref()).cloned().unwrap_or_default();
+    let Settings { env, workdir, user } = resolve::settings(config, spec, command);
     CommandRequest { argv: command.argv.clone(), env, workdir, user }
 }
 

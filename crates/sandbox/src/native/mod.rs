@@ -4,14 +4,12 @@
 //! [`init_main`] before anything else. [`Native`] re-executes the program through that entry once per sandbox.
 //! What a sandbox stops and what it does not is written down in `docs/design/0002-native-sandbox.md`.
 
-mod capture;
 mod cgroup;
 mod engine;
 mod exec;
 mod init;
 mod launch;
 mod probe;
-mod removal;
 mod running;
 mod scratch;
 mod stack;
@@ -20,10 +18,10 @@ mod storage;
 mod sys;
 mod wire;
 
+pub use crate::removal::settle;
 pub use cgroup::Enforceable;
 pub use engine::{Native, NativeConfig};
 pub use init::init_main;
 pub use launch::INIT_ARGUMENT;
 pub use probe::{Probe, probe};
-pub use removal::settle;
 pub use step::StepRunner;

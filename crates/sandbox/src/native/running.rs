@@ -12,10 +12,10 @@ use tokio::net::unix::pipe;
 use crate::native::cgroup::Group;
 use crate::native::exec;
 use crate::native::launch::Process;
-use crate::native::removal;
 use crate::native::scratch::Scratch;
 use crate::native::storage::StorageWatch;
 use crate::native::wire::{self, Operation, Overlay, Reply, TransferRequest};
+use crate::removal;
 use crate::{Archive, ArchiveWriter, ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
 
 /// Bytes moved at a time, the size of a pipe.

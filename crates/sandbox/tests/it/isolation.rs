@@ -200,21 +200,6 @@ async fn there_is_no_network_unless_asked_for() {
 }
 
 #[tokio::test]
-async fn ordinary_users_are_just_that() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("user")).await;
-    let mut command = sh(
-        "echo x > /usr/x; echo x > /etc/x; cat /root/x; touch /tmp/mine && stat -c %U /tmp/mine; grep CapEff /proc/self/status; su root -c id",
-    );
-    sandbox.exec(&sh("echo secret > /root/x; chmod 700 /root; chmod 600 /root/x")).await.unwrap();
-    command.user = Some("app".into());
-    let outcome = sandbox.exec(&command).await.unwrap();
-    assert_eq!(text(&outcome), "app\nCapEff:\t0000000000000000\n");
-    assert!(!outcome.success());
-    sandbox.destroy().await.unwrap();
-}
-
-#[tokio::test]
 async fn devices_in_layers_are_dead() {
     let bench = Bench::new();
     let layer = bench.temp.path().join("devices");

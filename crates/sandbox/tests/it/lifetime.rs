@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use fs_err as fs;
 use sandbox::Engine;
 
-use crate::host::{Bench, engine, sh, start};
+use crate::host::{Bench, engine, sh};
 
 /// Names the directory in which the held sandbox works, and thereby turns `hold` on.
 const HOLD: &str = "SEATRIAL_TEST_HOLD";
 
 /// Command lines of all processes that contain a text.
-fn processes_with(marker: &str) -> Vec<String> {
+pub fn processes_with(marker: &str) -> Vec<String> {
     fs::read_dir("/proc")
         .unwrap()
         .flatten()
@@ -24,7 +24,7 @@ fn processes_with(marker: &str) -> Vec<String> {
         .collect()
 }
 
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !condition() {
         assert!(Instant::now() < end, "{what} did not happen");
@@ -68,58 +68,4 @@ fn a_killed_program_takes_its_sandboxes_along() {
     assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), mounts);
     // Nothing is mounted there any more: the directory can simply be removed.
     temp.close().unwrap();
-}
-
-#[tokio::test]
-async fn a_dropped_sandbox_ends() {
-    let bench = Bench::new();
-    let marker = format!("dropped-{}", std::process::id());
-    let sandbox = start(&bench.spec("dropped")).await;
-    sandbox.exec(&sh(&format!("sh -c 'sleep 1000; : {marker}' > /dev/null 2>&1 &"))).await.unwrap();
-    wait_until("the daemon", || !processes_with(&format!(": {marker}")).is_empty());
-    drop(sandbox);
-    wait_until("the end of the daemon", || processes_with(&format!(": {marker}")).is_empty());
-    wait_until("the removal of its files", || bench.leftovers().is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_start_side_by_side() {
-    let bench = Bench::new();
-    let engine = std::sync::Arc::new(engine());
-    let tasks: Vec<_> = (0..50)
-        .map(|number| {
-            let (engine, spec) = (std::sync::Arc::clone(&engine), bench.spec(&format!("many-{number}")));
-            tokio::spawn(async move {
-                let sandbox = engine.start(&spec).await.unwrap();
-                let outcome = sandbox
-                    .exec(&sh(&format!("echo {number}; hostname 2>/dev/null || cat /etc/hostname")))
-                    .await
-                    .unwrap();
-                sandbox.destroy().await.unwrap();
-                (number, outcome)
-            })
-        })
-        .collect();
-    for task in tasks {
-        let (number, outcome) = task.await.unwrap();
-        assert_eq!(crate::host::text(&outcome), format!("{number}\nmany-{number}\n"));
-    }
-    assert!(bench.leftovers().is_empty());
-}
-
-#[tokio::test]
-async fn hostile_trees_are_removed() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("hostile")).await;
-    let script = "mkdir -p /a/b && touch /a/b/c && chmod 0 /a/b /a && rm -rf /srv && ln -s / /loop && mkfifo /pipe && chmod 0 / && \
-                  python3 -c \"
-import os
-os.chdir('/tmp')
-for _ in range(2000): os.mkdir('d'); os.chdir('d')
-for n in range(200): open('f%d' % n, 'w')
-\"";
-    let outcome = sandbox.exec(&sh(script)).await.unwrap();
-    assert!(outcome.success(), "{}", String::from_utf8_lossy(&outcome.stderr.bytes));
-    sandbox.destroy().await.unwrap();
-    assert!(bench.leftovers().is_empty());
 }

@@ -6,13 +6,10 @@
     reason = "a test stops at what it did not expect, and says what it skips"
 )]
 
-mod commands;
-mod deadlines;
+mod conformance;
 mod host;
 mod isolation;
 mod layers;
 mod lifetime;
 mod limits;
 mod rootless;
-mod streams;
-mod transfer;

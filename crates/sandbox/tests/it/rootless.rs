@@ -17,11 +17,11 @@ fn an_ordinary_user_gets_the_same_sandboxes() {
     }
     let tests = [
         "rootless::inner",
-        "commands::codes_and_signals_come_back",
+        "conformance::native::codes_and_signals_come_back",
         "isolation::the_kernel_refuses_what_reaches_beyond",
-        "deadlines::kill_all_leaves_only_the_init",
-        "transfer::hostile_archives_stay_in_their_directory",
-        "lifetime::hostile_trees_are_removed",
+        "conformance::native::kill_all_leaves_only_the_init",
+        "conformance::native::hostile_archives_stay_in_their_directory",
+        "conformance::native::hostile_trees_are_removed",
         "layers::a_step_leaves_nothing_of_the_engine_behind",
         "layers::a_stack_of_plain_directories_needs_no_host",
         "layers::deletions_and_replaced_directories_survive_two_generations",

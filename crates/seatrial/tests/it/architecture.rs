@@ -20,7 +20,8 @@ const FLOORS: [&[&str]; 10] = [
 ];
 
 /// Crates that cost a lot to build, and the one room that may use each.
-const HEAVY: [(&str, &[&str]); 4] = [
+const HEAVY: [(&str, &[&str]); 5] = [
+    ("bollard", &["sandbox"]),
     ("rusqlite", &["ledger"]),
     ("reqwest", &["source", "image"]),
     ("clap", &["seatrial"]),

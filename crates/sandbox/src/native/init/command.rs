@@ -10,7 +10,6 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::vec::IntoIter;
@@ -21,9 +20,11 @@ use rustix::fs::Mode;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::native::init::privileges::Policy;
-use crate::native::init::{privileges, serve, user};
+use crate::native::init::{privileges, serve};
 use crate::native::sys::{self, Forked};
 use crate::native::wire::{self, CommandRequest, Reply};
+use crate::shared::account;
+use crate::shared::process::{candidates, descendants};
 
 /// How long the supervisor hunts descendants one by one before it gives up; the engine then has process 1 kill
 /// everything at once, which nothing can outrun.
@@ -104,41 +105,13 @@ fn reply_for(status: WaitStatus) -> Reply {
 fn hunt(command: Pid, outcome: &mut Option<Reply>) -> io::Result<()> {
     let end = Instant::now() + HUNT;
     while reap(command, outcome)? && Instant::now() < end {
-        for pid in descendants(rustix::process::getpid()) {
+        for pid in descendants(rustix::process::getpid().as_raw_nonzero().get()) {
             // Gone already is as good.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            let _ = Pid::from_raw(pid).map(|pid| rustix::process::kill_process(pid, Signal::KILL));
         }
         std::thread::sleep(Duration::from_micros(300));
     }
     Ok(())
-}
-
-/// All descendants of a process, from the kernel's table of parents.
-fn descendants(root: Pid) -> Vec<Pid> {
-    let mut parents: Vec<(i32, i32)> = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        let Ok(stat) = fs::read(entry.path().join("stat")) else { continue };
-        if let Some(parent) = parent_in_stat(&stat) {
-            parents.push((parent, pid));
-        }
-    }
-    let mut found = vec![root.as_raw_nonzero().get()];
-    let mut next = 0;
-    while let Some(parent) = found.get(next).copied() {
-        found.extend(parents.iter().filter(|(of, _)| *of == parent).map(|(_, pid)| *pid));
-        next += 1;
-    }
-    found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
-}
-
-/// The parent in `/proc/<pid>/stat`. The program name before it stands in parentheses and may hold anything.
-fn parent_in_stat(stat: &[u8]) -> Option<i32> {
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
-    rest.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// What never returns.
@@ -153,7 +126,7 @@ fn become_command(body: OwnedFd, streams: [OwnedFd; 3], policy: &Policy) -> Resu
     sys::default_signals().map_err(fail("resetting signals"))?;
     // Not possible everywhere; then all processes are equal when memory runs out.
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
-    let identity = user::look_up(&request.user).map_err(|error| error.to_string())?;
+    let identity = account::look_up(&request.user).map_err(|error| error.to_string())?;
     privileges::drop_to(&identity, policy).map_err(fail("dropping privileges"))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     rustix::process::chdir(&request.workdir).map_err(|error| {
@@ -207,38 +180,4 @@ fn execute(request: &CommandRequest, home: &str) -> Result<Never, String> {
         reason = format!("not found on PATH ({path})");
     }
     Err(reason)
-}
-
-/// Where a program may be: itself when it names a path, else below each directory of `PATH`.
-fn candidates(program: &str, path: &str) -> Vec<Vec<u8>> {
-    if program.contains('/') {
-        return vec![program.as_bytes().to_vec()];
-    }
-    path.split(':')
-        .map(|directory| if directory.is_empty() { "." } else { directory })
-        .map(|directory| Path::new(directory).join(program).as_os_str().as_bytes().to_vec())
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_parent_is_found_behind_any_program_name() {
-        assert_eq!(parent_in_stat(b"12 (sh) S 7 12 12 0"), Some(7));
-        assert_eq!(parent_in_stat(b"12 (a) S 1 (x) R 9 12"), Some(9));
-        assert_eq!(parent_in_stat(b"12 (\xff)) ) S 3 1"), Some(3));
-        assert_eq!(parent_in_stat(b"nonsense"), None);
-    }
-
-    #[test]
-    fn programs_are_looked_for_as_execvp_does() {
-        let texts = |program, path| -> Vec<String> {
-            candidates(program, path).into_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect()
-        };
-        assert_eq!(texts("ls", "/usr/bin:/bin"), ["/usr/bin/ls", "/bin/ls"]);
-        assert_eq!(texts("./ls", "/usr/bin"), ["./ls"]);
-        assert_eq!(texts("ls", ":/bin"), ["./ls", "/bin/ls"]);
-    }
 }

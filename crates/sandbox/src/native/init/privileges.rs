@@ -6,7 +6,8 @@ use rustix::process::{Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::native::init::syscalls::Filters;
-use crate::native::init::user::Identity;
+use crate::native::init::user;
+use crate::shared::account::Identity;
 
 /// What root keeps inside: enough to install packages, own files and switch users, nothing that reaches the kernel's
 /// configuration. Docker's default set without `MKNOD`, `NET_RAW` and `AUDIT_WRITE`.
@@ -61,8 +62,8 @@ pub(super) fn drop_to(identity: &Identity, policy: &Policy) -> io::Result<()> {
     if let Some(bytes) = policy.largest_file {
         rustix::process::setrlimit(Resource::Fsize, bound(bytes))?;
     }
-    identity.assume()?;
-    let kept = if identity.is_root() { KEPT } else { CapabilitySet::empty() };
+    user::assume(identity)?;
+    let kept = if identity.uid == 0 { KEPT } else { CapabilitySet::empty() };
     rustix::thread::clear_ambient_capability_set()?;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets)?;

@@ -2,25 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use image::ImageConfig;
 use sandbox::{ExecSpec, ExitStatus, SandboxError};
 
-use crate::host::{Bench, sh, start, text};
+use super::ground::Ground;
+use crate::host::{sh, text};
 
-#[tokio::test]
-async fn a_sandbox_starts_runs_and_goes() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("plain")).await;
+pub async fn a_sandbox_starts_runs_and_goes(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("plain")).await;
     let outcome = sandbox.exec(&sh("true")).await.unwrap();
     assert!(outcome.success());
     sandbox.destroy().await.unwrap();
-    assert!(bench.leftovers().is_empty(), "{:?}", bench.leftovers());
+    assert_eq!(ground.leftovers().await, [""; 0]);
 }
 
-#[tokio::test]
-async fn codes_and_signals_come_back() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("codes")).await;
+pub async fn codes_and_signals_come_back(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("codes")).await;
     for code in [0, 1, 42, 255] {
         let outcome = sandbox.exec(&sh(&format!("exit {code}"))).await.unwrap();
         assert_eq!(outcome.status, ExitStatus::Code(code));
@@ -30,10 +26,8 @@ async fn codes_and_signals_come_back() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_cannot_start_says_why() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("spawn")).await;
+pub async fn what_cannot_start_says_why(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("spawn")).await;
     let run = |argv: &[&str]| ExecSpec {
         argv: argv.iter().map(ToString::to_string).collect(),
         ..ExecSpec::default()
@@ -69,23 +63,15 @@ async fn what_cannot_start_says_why() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn settings_of_command_sandbox_and_image_are_layered() {
-    let bench = Bench::new();
-    let mut spec = bench.spec("settings");
+pub async fn settings_of_command_sandbox_and_image_are_layered(ground: &Ground) {
+    let mut spec = ground.spec("settings");
     let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
     };
-    let mut root = bench.image(&[]);
-    root.config = ImageConfig {
-        env: map(&[("A", "image"), ("B", "image"), ("C", "image")]),
-        workdir: Some("/usr".into()),
-        user: Some("app".into()),
-        ..ImageConfig::default()
-    };
-    spec.root = root.into();
+    let env = map(&[("A", "image"), ("B", "image"), ("C", "image")]);
+    spec.root = ground.image_with(env, "/usr", "app").await;
     spec.env = map(&[("B", "sandbox"), ("C", "sandbox")]);
-    let sandbox = start(&spec).await;
+    let sandbox = ground.start(&spec).await;
     let script = "echo $A $B $C $(pwd) $(id -un) $(id -Gn) $HOME $(umask)";
     let mut command = sh(script);
     command.env = map(&[("C", "command")]);
@@ -106,10 +92,8 @@ async fn settings_of_command_sandbox_and_image_are_layered() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn commands_start_clean() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("clean")).await;
+pub async fn commands_start_clean(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("clean")).await;
     // Only the three streams are open, no signal is ignored that a program could know, the session is its own.
     let script = "ls /proc/$$/fd; grep -E '^Sig(Blk|Ign)' /proc/self/status; ps -o sid= -p $$ 2>/dev/null || cut -d' ' -f6 /proc/$$/stat; echo $$";
     let outcome = sandbox.exec(&sh(script)).await.unwrap();
@@ -122,10 +106,8 @@ async fn commands_start_clean() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn real_programs_work() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("python")).await;
+pub async fn real_programs_work(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("python")).await;
     let script = "
 import multiprocessing, os, socket, subprocess, tempfile, threading
 with tempfile.NamedTemporaryFile() as f: f.write(b'x')
@@ -145,10 +127,8 @@ print('all fine')
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn commands_run_side_by_side() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("parallel")).await;
+pub async fn commands_run_side_by_side(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("parallel")).await;
     // Each waits for a file that the next one makes.
     let script = |own: u32, next: u32| {
         sh(&format!("touch /tmp/{own}; while ! [ -e /tmp/{next} ]; do sleep 0.01; done"))
@@ -159,10 +139,8 @@ async fn commands_run_side_by_side() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn long_arguments_and_environments_pass() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("long")).await;
+pub async fn long_arguments_and_environments_pass(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("long")).await;
     let mut command = sh("echo ${#BIG} $# ${#1}");
     command.argv.push("name".into());
     command.argv.extend((0..10).map(|_| "y".repeat(100_000)));

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use sandbox::{ExecSpec, ExitStatus, Limits, Sandbox};
 
-use crate::host::{Bench, sh, start, text};
+use super::ground::Ground;
+use crate::host::{sh, text};
 
 /// Starts a daemon the hard way: forked twice, in a session of its own, streams closed, signals ignored.
 const DAEMON: &str = "python3 -c '
@@ -37,10 +38,8 @@ async fn others(sandbox: &dyn Sandbox) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test]
-async fn a_deadline_ends_the_whole_tree_and_nothing_else() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("deadline")).await;
+pub async fn a_deadline_ends_the_whole_tree_and_nothing_else(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("deadline")).await;
     sandbox.exec(&sh("sleep 1000 > /dev/null 2>&1 & echo $! > /tmp/before")).await.unwrap();
     let before = text(&sandbox.exec(&sh("cat /tmp/before")).await.unwrap()).trim().to_owned();
     let mut command =
@@ -61,12 +60,10 @@ async fn a_deadline_ends_the_whole_tree_and_nothing_else() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_fork_bomb_meets_its_deadline() {
-    let bench = Bench::new();
-    let mut spec = bench.spec("bomb");
+pub async fn a_fork_bomb_meets_its_deadline(ground: &Ground) {
+    let mut spec = ground.spec("bomb");
     spec.limits = Limits { pids: Some(64), ..Limits::default() };
-    let sandbox = start(&spec).await;
+    let sandbox = ground.start(&spec).await;
     let bomb = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass";
     let mut command =
         ExecSpec { argv: ["python3", "-c", bomb].map(String::from).to_vec(), ..ExecSpec::default() };
@@ -76,10 +73,8 @@ async fn a_fork_bomb_meets_its_deadline() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_call_nobody_waits_for_ends_its_command() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("cancel")).await;
+pub async fn a_call_nobody_waits_for_ends_its_command(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("cancel")).await;
     let command = sh("touch /tmp/running; sleep 1000");
     tokio::select! {
         _ = sandbox.exec(&command) => panic!("it cannot end"),
@@ -101,10 +96,8 @@ async fn a_call_nobody_waits_for_ends_its_command() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn kill_all_leaves_only_the_init() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("kill")).await;
+pub async fn kill_all_leaves_only_the_init(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("kill")).await;
     let running = sh("touch /tmp/running; sleep 1000");
     let outcome = tokio::join!(sandbox.exec(&running), async {
         while !sandbox.exec(&sh("test -e /tmp/running")).await.unwrap().success() {
@@ -122,10 +115,8 @@ async fn kill_all_leaves_only_the_init() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_command_cannot_shake_its_supervisor_off() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("mutiny")).await;
+pub async fn a_command_cannot_shake_its_supervisor_off(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("mutiny")).await;
     let mut command =
         sh("kill -KILL 1; kill -TERM 1; kill -KILL $PPID; sleep 0.2; while :; do sleep 1; done");
     command.timeout = Some(Duration::from_secs(20));

@@ -5,7 +5,8 @@ use std::io::Read;
 use sandbox::{Archive, Sandbox, SandboxError};
 use tar::{Builder, EntryType, Header};
 
-use crate::host::{Bench, sh, start, text};
+use super::ground::Ground;
+use crate::host::{sh, text};
 
 struct Packed(Builder<Vec<u8>>);
 
@@ -58,10 +59,8 @@ fn listing(archive: &Archive) -> Vec<(String, EntryType, u32, String, String)> {
         .collect()
 }
 
-#[tokio::test]
-async fn files_make_the_round_trip() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("round")).await;
+pub async fn files_make_the_round_trip(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("round")).await;
     let long = format!("{}/leaf", "d".repeat(60));
     let packed = Packed::new()
         .raw(EntryType::Directory, "empty/", "", 0o700, b"")
@@ -101,10 +100,8 @@ async fn files_make_the_round_trip() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn much_data_passes_in_both_directions() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("much")).await;
+pub async fn much_data_passes_in_both_directions(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("much")).await;
     let content: Vec<u8> =
         (0..5 << 20_u32).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let packed = Packed::new().raw(EntryType::Regular, "big", "", 0o644, &content).finish();
@@ -117,10 +114,8 @@ async fn much_data_passes_in_both_directions() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn hostile_archives_stay_in_their_directory() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("hostile")).await;
+pub async fn hostile_archives_stay_in_their_directory(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("hostile")).await;
     let refused = [
         Packed::new().file("../out", 0o644, "x"),
         Packed::new().file("a/../../out", 0o644, "x"),
@@ -157,10 +152,8 @@ async fn hostile_archives_stay_in_their_directory() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn broken_archives_are_errors() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("broken")).await;
+pub async fn broken_archives_are_errors(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("broken")).await;
     let good = Packed::new().file("a", 0o644, "text").finish();
     let mut cut = vec![0; 600];
     good.read_at(0, &mut cut).unwrap();
@@ -173,10 +166,8 @@ async fn broken_archives_are_errors() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn downloads_are_bounded_and_follow_nothing() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("bounded")).await;
+pub async fn downloads_are_bounded_and_follow_nothing(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("bounded")).await;
     let script = "mkdir /out && cd /out && echo secret > /root/secret && ln -s /root/secret link && ln -s /root dir && \
                   mkfifo pipe && truncate -s 1T sparse && mkdir sub && echo x > sub/f";
     assert!(sandbox.exec(&sh(script)).await.unwrap().success());
@@ -196,10 +187,8 @@ async fn downloads_are_bounded_and_follow_nothing() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn account_files_may_be_anything() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("accounts")).await;
+pub async fn account_files_may_be_anything(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("accounts")).await;
     let try_as_app = async |sandbox: &dyn Sandbox| {
         let mut command = sh("true");
         command.user = Some("app".into());

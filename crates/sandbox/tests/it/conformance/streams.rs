@@ -2,12 +2,11 @@
 
 use sandbox::{Capture, ExecSpec, ExitStatus};
 
-use crate::host::{Bench, sh, start, text};
+use super::ground::Ground;
+use crate::host::{sh, text};
 
-#[tokio::test]
-async fn output_is_split_or_merged() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("split")).await;
+pub async fn output_is_split_or_merged(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("split")).await;
     let mut command = sh("echo out; echo err >&2; echo out again");
     let outcome = sandbox.exec(&command).await.unwrap();
     assert_eq!(
@@ -20,10 +19,8 @@ async fn output_is_split_or_merged() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn input_arrives_and_is_closed_when_empty() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("input")).await;
+pub async fn input_arrives_and_is_closed_when_empty(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("input")).await;
     let mut command = sh("cat; readlink /proc/$$/fd/0 >&2");
     let outcome = sandbox.exec(&command).await.unwrap();
     assert_eq!((outcome.stdout.total, outcome.stderr.bytes.as_slice()), (0, &b"/dev/null\n"[..]));
@@ -36,10 +33,8 @@ async fn input_arrives_and_is_closed_when_empty() {
     sandbox.destroy().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_gigabyte_of_output_is_counted_not_kept() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("flood")).await;
+pub async fn a_gigabyte_of_output_is_counted_not_kept(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("flood")).await;
     let command = ExecSpec {
         argv: ["sh", "-c", "echo first; head -c 1073741824 /dev/zero; echo last"].map(String::from).to_vec(),
         capture: Capture { limit: 4096, merge: true },
@@ -63,10 +58,8 @@ fn peak_memory() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-#[tokio::test]
-async fn a_daemon_that_keeps_the_streams_open_does_not_hold_the_command() {
-    let bench = Bench::new();
-    let sandbox = start(&bench.spec("holder")).await;
+pub async fn a_daemon_that_keeps_the_streams_open_does_not_hold_the_command(ground: &Ground) {
+    let sandbox = ground.start(&ground.spec("holder")).await;
     // It goes on writing after the command has ended, and must neither block nor break.
     let script = "(i=0; while [ $i -lt 40 ]; do echo noise; sleep 0.02; i=$((i+1)); done; touch /tmp/survived) & echo main done";
     let outcome = sandbox.exec(&sh(script)).await.unwrap();

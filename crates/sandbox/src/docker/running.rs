@@ -1,0 +1,131 @@
+//! A running sandbox, seen from the engine.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bollard::query_parameters::InspectContainerOptions;
+use image::ImageConfig;
+
+use crate::docker::connect::{Refusal, SHORT, answer};
+use crate::docker::engine::remove;
+use crate::docker::storage::StorageWatch;
+use crate::guest::Link;
+use crate::removal;
+use crate::{Archive, ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
+
+/// A container of ours. Dropping it removes it.
+#[derive(Debug)]
+pub(super) struct Container {
+    client: bollard::Docker,
+    id: String,
+    removed: bool,
+}
+
+impl Container {
+    pub(super) fn new(client: bollard::Docker, id: String) -> Self {
+        Self { client, id, removed: false }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The process id of the guest on the daemon's machine.
+    pub(super) async fn process(&self) -> Result<Option<i64>, Refusal> {
+        let inspect = self.client.inspect_container(&self.id, None::<InspectContainerOptions>);
+        Ok(answer(SHORT, inspect).await?.state.and_then(|state| state.pid))
+    }
+
+    pub(super) async fn remove(&mut self) -> Result<(), Refusal> {
+        remove(&self.client, &self.id).await?;
+        self.removed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        if self.removed {
+            return;
+        }
+        let (client, id) = (self.client.clone(), std::mem::take(&mut self.id));
+        removal::beside(move || {
+            // The runtime that the caller is on may be about to end.
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let removed = match runtime {
+                Ok(runtime) => runtime.block_on(remove(&client, &id)),
+                Err(error) => Err(Refusal::Silence(error.to_string())),
+            };
+            if let Err(refusal) = removed {
+                tracing::warn!(container = id, ?refusal, "a dropped sandbox could not be removed");
+            }
+        });
+    }
+}
+
+/// One running sandbox of the Docker engine.
+#[derive(Debug)]
+pub(super) struct Running {
+    spec: SandboxSpec,
+    config: Arc<ImageConfig>,
+    storage: Option<StorageWatch>,
+    link: Arc<Link>,
+    container: Container,
+}
+
+impl Running {
+    pub(super) async fn new(
+        spec: SandboxSpec,
+        config: Arc<ImageConfig>,
+        link: Link,
+        container: Container,
+    ) -> Result<Self, SandboxError> {
+        let link = Arc::new(link);
+        let storage = match spec.limits.storage {
+            Some(limit) => Some(
+                StorageWatch::start(container.client.clone(), container.id.clone(), limit, Arc::clone(&link))
+                    .await?,
+            ),
+            None => None,
+        };
+        Ok(Self { spec, config, storage, link, container })
+    }
+
+    /// An error once the sandbox wrote more than it may.
+    fn check_storage(&self) -> Result<(), SandboxError> {
+        self.storage.as_ref().map_or(Ok(()), StorageWatch::check)
+    }
+}
+
+#[async_trait]
+impl Sandbox for Running {
+    async fn exec(&self, command: &ExecSpec) -> Result<ExecOutcome, SandboxError> {
+        self.check_storage()?;
+        let outcome = self.link.exec(&self.config, &self.spec, command).await?;
+        self.check_storage()?;
+        Ok(outcome)
+    }
+
+    async fn upload(&self, archive: &Archive, directory: &str) -> Result<(), SandboxError> {
+        self.check_storage()?;
+        self.link.upload(archive, directory).await
+    }
+
+    async fn download(&self, path: &str, limit: u64) -> Result<Archive, SandboxError> {
+        self.link.download(path, limit).await
+    }
+
+    async fn kill_all(&self) -> Result<(), SandboxError> {
+        self.link.kill_all().await
+    }
+
+    async fn usage(&self) -> Result<Usage, SandboxError> {
+        self.link.usage().await
+    }
+
+    async fn destroy(mut self: Box<Self>) -> Result<(), SandboxError> {
+        self.storage = None;
+        let doing = format!("removing sandbox {}", self.spec.name);
+        self.container.remove().await.map_err(|refusal| refusal.doing(&doing))
+    }
+}

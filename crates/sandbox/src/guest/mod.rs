@@ -1,0 +1,17 @@
+//! The engine's side of the guest, the program that is process 1 of a container.
+//!
+//! What an engine has to bring is one stream of bytes in each direction, to and from the guest's standard input and
+//! output, and a way to put the program into the container before it starts. All requests of a sandbox share the two
+//! streams. Nothing depends on closing half a connection or on files that both sides see.
+
+mod exec;
+mod files;
+mod link;
+
+pub(crate) use link::Link;
+
+/// The guest as a statically linked program; empty when it could not be linked.
+pub(crate) const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
+
+/// Where the guest lies in a container, for the moment before it starts.
+pub(crate) const PLACE: &str = ".seatrial-guest";

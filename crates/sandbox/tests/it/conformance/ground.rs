@@ -1,0 +1,134 @@
+//! An engine to stand on, with an image of the same system for each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sandbox::docker::{Docker, DockerConfig, Sweep};
+use sandbox::{Engine, Limits, Root, Sandbox, SandboxSpec};
+
+use crate::host::{Bench, engine};
+
+/// Names the daemon for tests, as `DOCKER_HOST` would.
+const DAEMON: &str = "SEATRIAL_TEST_DOCKER";
+
+/// The image that the daemon for tests holds.
+const BASE: &str = "seatrial.test/base:1";
+
+/// An engine and what a test needs with it.
+pub struct Ground {
+    pub engine: Arc<dyn Engine>,
+    bench: Bench,
+    kind: Kind,
+}
+
+enum Kind {
+    Native,
+    Docker { docker: Docker, base: sandbox::EngineImage },
+}
+
+impl Ground {
+    pub fn native() -> Self {
+        Self { engine: Arc::new(engine()), bench: Bench::new(), kind: Kind::Native }
+    }
+
+    /// The daemon for tests; says so when there is none.
+    pub async fn docker() -> Option<Self> {
+        let Some(host) = std::env::var(DAEMON).ok().filter(|host| !host.is_empty()) else {
+            eprintln!("skipped: tests of the Docker engine: {DAEMON} names no daemon");
+            return None;
+        };
+        let docker =
+            Docker::connect(&DockerConfig { host: Some(host), require_limits: false }).await.unwrap();
+        let base = docker.find(BASE).await.unwrap().expect("the daemon for tests holds the base image");
+        let engine = Arc::new(docker.clone());
+        Some(Self { engine, bench: Bench::new(), kind: Kind::Docker { docker, base } })
+    }
+
+    /// The Docker engine itself.
+    pub fn daemon(&self) -> Option<&Docker> {
+        match &self.kind {
+            Kind::Native => None,
+            Kind::Docker { docker, .. } => Some(docker),
+        }
+    }
+
+    /// A name that no test running at the same time has.
+    pub fn name(name: &str) -> String {
+        format!("it-{}-{name}", std::process::id())
+    }
+
+    pub fn spec(&self, name: &str) -> SandboxSpec {
+        let root = match &self.kind {
+            Kind::Native => self.bench.image(&[]).into(),
+            Kind::Docker { base, .. } => Root::Image(base.clone()),
+        };
+        SandboxSpec::new(Self::name(name), root, self.bench.scratch())
+    }
+
+    /// The same image with settings of its own.
+    pub async fn image_with(&self, env: BTreeMap<String, String>, workdir: &str, user: &str) -> Root {
+        match &self.kind {
+            Kind::Native => {
+                let mut root = self.bench.image(&[]);
+                root.config = image::ImageConfig {
+                    env,
+                    workdir: Some(workdir.into()),
+                    user: Some(user.into()),
+                    ..image::ImageConfig::default()
+                };
+                root.into()
+            }
+            Kind::Docker { docker, .. } => {
+                let context = tempfile::tempdir().unwrap();
+                let mut lines = vec![format!("FROM {BASE}")];
+                lines.extend(env.iter().map(|(name, value)| format!("ENV {name}={value}")));
+                lines.extend([format!("WORKDIR {workdir}"), format!("USER {user}\n")]);
+                let text = lines.join("\n");
+                let dockerfile = context.path().join("Dockerfile");
+                fs_err::write(&dockerfile, text).unwrap();
+                let spec = sandbox::docker::BuildSpec::new(context.path(), dockerfile);
+                Root::Image(docker.build(&spec).await.unwrap())
+            }
+        }
+    }
+
+    pub async fn start(&self, spec: &SandboxSpec) -> Box<dyn Sandbox> {
+        self.engine.start(spec).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Whether a limit can be held here; says so when it cannot.
+    pub fn holds(&self, name: &str) -> bool {
+        let limits = Limits { cpus: Some(1.0), memory: Some(1 << 30), pids: Some(100), storage: None };
+        let missing = match &self.kind {
+            Kind::Native => engine().enforceable().missing(&limits),
+            Kind::Docker { docker, .. } => docker.cannot_hold().to_vec(),
+        };
+        if missing.contains(&name) {
+            eprintln!("skipped: the {} engine cannot hold {name} limits here", self.engine.name());
+        }
+        !missing.contains(&name)
+    }
+
+    /// What is left of this test program's sandboxes.
+    pub async fn leftovers(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Native => self.bench.leftovers().iter().map(|path| path.display().to_string()).collect(),
+            Kind::Docker { docker, .. } => {
+                let (_, kept) = docker.sweep(&Sweep::Orphans).await.unwrap();
+                let own = Self::name("");
+                kept.into_iter().map(|kept| kept.sandbox).filter(|name| name.starts_with(&own)).collect()
+            }
+        }
+    }
+
+    /// Waits until nothing is left.
+    pub async fn settle(&self) {
+        for _ in 0..1000 {
+            if self.leftovers().await.is_empty() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        panic!("{:?}", self.leftovers().await);
+    }
+}
