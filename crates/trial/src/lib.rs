@@ -5,12 +5,11 @@
 //! result files appear whole or not at all.
 
 mod agent;
-mod bases;
 mod budget;
-mod environment;
 mod error;
 mod event;
 mod files;
+mod images;
 mod jobs;
 mod life;
 mod name;
@@ -21,9 +20,9 @@ mod trial_task;
 
 pub use agent::Agent;
 pub use budget::{Budget, Budgets};
-pub use environment::{EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages};
 pub use error::TrialError;
 pub use event::Event;
+pub use images::{DockerImages, EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages, NoRoot};
 pub use job::{ReasonRule, rule};
 pub use jobs::{
     Job, JobIdentity, JobSpec, NameTaken, Plan, PlannedTrial, Ran, Rerun, Resources, TrialReport, resumable,

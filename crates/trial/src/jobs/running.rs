@@ -13,8 +13,8 @@ use record::{Outcome, Reason};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use crate::environment::Images;
 use crate::files::TrialFiles;
+use crate::images::Images;
 use crate::jobs::tally::{Ended, Tally};
 use crate::jobs::{JobDirectory, JobIdentity, Plan, PlannedTrial, documents};
 use crate::life::Life;

@@ -1,8 +1,8 @@
-//! Images of tasks: built or fetched once, however many trials want them.
+//! Images made on this machine, for the native engine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use image::{
@@ -12,30 +12,14 @@ use image::{
 use record::Reason;
 use sandbox::Root;
 use tokio::runtime::Handle;
-use tokio::sync::{OnceCell, Semaphore};
 
 use crate::TrialError;
-use crate::bases::{Bases, Resolver};
+use crate::images::bases::{Bases, Resolver};
+use crate::images::once::Once;
+use crate::images::{EnvironmentSource, Images, NoRoot, key_of};
 
 /// A root file system on this machine, or why there is none.
-pub type ImageOutcome = Result<RootImage, (Reason, String)>;
-
-/// What an environment is made from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EnvironmentSource {
-    /// A prebuilt image, which goes before the build context.
-    pub docker_image: Option<String>,
-    /// A directory with a Dockerfile and what it copies.
-    pub context: PathBuf,
-}
-
-/// Gives the root file systems that environments start from, in the form that one engine takes.
-#[async_trait]
-pub trait Images: Send + Sync {
-    /// The root file system of an environment, built or fetched when it is not there yet. However many ask for the same one
-    /// at a time, it is built once.
-    async fn root(&self, source: &EnvironmentSource) -> Result<Root, (Reason, String)>;
-}
+pub type ImageOutcome = Result<RootImage, NoRoot>;
 
 /// Where images come from.
 #[derive(Debug, Clone)]
@@ -55,10 +39,7 @@ pub struct ImagesConfig {
 /// Images made on this machine: `docker_image` where a task names one, else its Dockerfile, with layers cached by content.
 pub struct LocalImages {
     shared: Arc<Shared>,
-    /// One cell a source: the first trial that comes builds, the others wait for it.
-    cells: Mutex<BTreeMap<String, Arc<OnceCell<ImageOutcome>>>>,
-    /// Builds at once; they are bound by the disk.
-    building: Semaphore,
+    made: Once<RootImage>,
 }
 
 struct Shared {
@@ -87,7 +68,7 @@ impl LocalImages {
             sources = sources.with_layout(Layout::open(layout)?);
         }
         let shared = Shared { store, bases: Bases::new(&config.bases), sources, run };
-        Ok(Self { shared: Arc::new(shared), cells: Mutex::default(), building: Semaphore::new(2) })
+        Ok(Self { shared: Arc::new(shared), made: Once::default() })
     }
 }
 
@@ -102,32 +83,16 @@ impl LocalImages {
     pub fn host_inventory(&self) -> Option<Vec<u8>> {
         self.shared.sources.prepared_host().map(|host| host.inventory.canonical())
     }
-
-    fn cell(&self, key: String) -> Arc<OnceCell<ImageOutcome>> {
-        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(cells.entry(key).or_default())
-    }
 }
 
 #[async_trait]
 impl Images for LocalImages {
-    async fn root(&self, source: &EnvironmentSource) -> Result<Root, (Reason, String)> {
+    async fn root(&self, source: &EnvironmentSource) -> Result<Root, NoRoot> {
         let build = async {
-            let _slot = self.building.acquire().await;
             let (shared, source) = (Arc::clone(&self.shared), source.clone());
             blocking(move || shared.root(&source.context, source.docker_image.as_deref())).await
         };
-        self.cell(key_of(source)?).get_or_init(|| build).await.clone().map(Root::Layers)
-    }
-}
-
-/// Sources with equal keys give equal root file systems.
-fn key_of(source: &EnvironmentSource) -> Result<String, (Reason, String)> {
-    match &source.docker_image {
-        Some(name) => Ok(format!("image {name}")),
-        None => task::tree_digest_of(&source.context)
-            .map(|digest| format!("context {}", digest.hex()))
-            .map_err(|error| (Reason::TaskInvalid, error.to_string())),
+        self.made.get_or_make(key_of(source)?, build).await.map(Root::Layers)
     }
 }
 
