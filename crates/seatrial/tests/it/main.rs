@@ -11,6 +11,7 @@ mod cheats;
 mod command_line;
 mod interrupt;
 mod leftovers;
+mod lifecycle;
 mod main_job;
 mod minismith;
 mod project;

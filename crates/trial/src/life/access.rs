@@ -30,8 +30,9 @@ pub(super) struct Access<'a> {
 pub(super) enum Fetched {
     Archive(Archive),
     Missing,
-    /// More than the bound, in words.
-    TooLarge(String),
+    /// More than the bound, or something that cannot be packed, in words. Neither is the engine's fault: whoever wrote those
+    /// files would otherwise choose whether the trial counts.
+    Refused(String),
 }
 
 impl Access<'_> {
@@ -81,7 +82,10 @@ impl Access<'_> {
             match self.sandbox.download(path, limit).await {
                 Ok(archive) => Ok(Fetched::Archive(archive)),
                 Err(SandboxError::NoSuchPath(_)) => Ok(Fetched::Missing),
-                Err(error @ SandboxError::TooLarge { .. }) => Ok(Fetched::TooLarge(error.to_string())),
+                Err(SandboxError::Io { source, doing }) if !is_disk_full(&source) => {
+                    Ok(Fetched::Refused(format!("{doing}: {source}")))
+                }
+                Err(error @ SandboxError::TooLarge { .. }) => Ok(Fetched::Refused(error.to_string())),
                 Err(error) => Err(error),
             }
         };

@@ -76,7 +76,7 @@ impl Life<'_> {
                 self.files.unpack(&archive, place).map_err(disk)?;
             }
             Fetched::Missing => {}
-            Fetched::TooLarge(why) => self.files.log(&format!("left out: {why}")),
+            Fetched::Refused(why) => self.files.log(&format!("left out: {why}")),
         }
         let mut entries = Vec::new();
         let mut crossings = Vec::new();
@@ -121,7 +121,7 @@ impl Life<'_> {
             Fetched::Archive(archive) => archive,
             missing => {
                 let why = match missing {
-                    Fetched::TooLarge(why) => why,
+                    Fetched::Refused(why) => why,
                     _ => "there is no such path".to_owned(),
                 };
                 self.files.log(&format!("artifact {}: {why}", wanted.source));

@@ -183,7 +183,7 @@ impl Life<'_> {
             Fetched::Missing => {
                 return Err((Reason::RewardUnsafe, "the verifier removed /logs/verifier".to_owned()));
             }
-            Fetched::TooLarge(why) => {
+            Fetched::Refused(why) => {
                 self.files.log(&format!("left out: {why}; see verifier/left-out.txt"));
                 self.list(access, round).await?;
                 for (name, limit) in VerifierFiles::NAMES {
@@ -197,7 +197,7 @@ impl Life<'_> {
                             self.files.unpack(&archive, place).map_err(disk)?;
                         }
                         Fetched::Missing => {}
-                        Fetched::TooLarge(_) => found.refuse(name, "a file that is too large"),
+                        Fetched::Refused(_) => found.refuse(name, "a file that is too large"),
                     }
                 }
                 if found.has_no_reward_file() {
