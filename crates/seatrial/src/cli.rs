@@ -61,6 +61,9 @@ pub enum Command {
     Export,
     /// Runs an agent on task directories.
     Run(Run),
+    /// Shows jobs, Seatrial's and Harbor's own.
+    #[command(subcommand)]
+    Jobs(JobsCommand),
     /// Prints the digests of task directories.
     Digest(Digest),
     /// Prints the completions of a shell.
@@ -184,6 +187,33 @@ impl From<Rerun> for trial::Rerun {
             Rerun::Errored => Self::Errored,
         }
     }
+}
+
+/// `seatrial jobs`.
+#[derive(Debug, Subcommand)]
+pub enum JobsCommand {
+    /// Lists the jobs in a directory.
+    List(JobsList),
+    /// Shows what came out of a job, trial by trial.
+    Show(JobsOne),
+    /// Follows a job until it ends.
+    Watch(JobsOne),
+}
+
+/// `seatrial jobs list`.
+#[derive(Debug, Args)]
+pub struct JobsList {
+    /// The directory of jobs.
+    #[arg(value_name = "DIR", default_value = "jobs", value_hint = ValueHint::DirPath)]
+    pub jobs: PathBuf,
+}
+
+/// `seatrial jobs show` and `seatrial jobs watch`.
+#[derive(Debug, Args)]
+pub struct JobsOne {
+    /// The directory of a job, or the name of one in `jobs`.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub job: PathBuf,
 }
 
 /// `seatrial digest`.

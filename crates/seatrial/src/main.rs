@@ -84,6 +84,7 @@ fn run(cli: Cli, output: Output) -> Result {
         Command::Freeze(arguments) => stage::freeze::run(output, directory, &arguments),
         Command::Export => stage::export::run(output, &claimed()?.0),
         Command::Run(arguments) => command::run::run(output, directory, &arguments),
+        Command::Jobs(arguments) => command::jobs::run(output, directory, &arguments),
         Command::Digest(arguments) => command::digest::run(output, directory, &arguments.paths),
         Command::Completions(arguments) => command::manual::completions(arguments.shell),
         Command::Man => command::manual::man(),

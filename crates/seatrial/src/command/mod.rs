@@ -4,5 +4,6 @@ pub mod check;
 pub mod digest;
 pub mod doctor;
 pub mod init;
+pub mod jobs;
 pub mod manual;
 pub mod run;
