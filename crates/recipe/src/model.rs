@@ -344,11 +344,14 @@ impl Default for ProveRecipe {
 }
 
 /// Engines by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineName {
     /// The embedded Linux sandbox.
+    #[default]
     Native,
+    /// Containers of a daemon that speaks the Docker Engine API.
+    Docker,
 }
 
 /// `[resolve]`.

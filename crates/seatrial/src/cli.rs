@@ -165,6 +165,102 @@ pub struct Run {
     /// How often a trial that failed for a passing reason is tried again.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub max_retries: u32,
+    /// The engine.
+    #[arg(short = 'e', long, value_enum, default_value_t)]
+    pub engine: Engine,
+    /// Gives tasks the public network that they ask for; otherwise trials have none.
+    #[arg(long)]
+    pub network: bool,
+    /// What is laid over the limits of tasks.
+    #[command(flatten)]
+    pub limits: Limits,
+}
+
+/// Engines.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum Engine {
+    /// The embedded Linux sandbox.
+    #[default]
+    Native,
+    /// Containers of a daemon that speaks the Docker Engine API, Podman's included.
+    Docker,
+}
+
+impl From<Engine> for recipe::EngineName {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Native => Self::Native,
+            Engine::Docker => Self::Docker,
+        }
+    }
+}
+
+/// What a run lays over the limits of its tasks.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Limits")]
+pub struct Limits {
+    /// Multiplies every limit that has no multiplier of its own.
+    #[arg(long, value_name = "X", value_parser = factor)]
+    pub timeout_multiplier: Option<f64>,
+    /// Multiplies the limits of image and sandbox.
+    #[arg(long, value_name = "X", value_parser = factor)]
+    pub build_timeout_multiplier: Option<f64>,
+    /// Multiplies the limit of agents' setup.
+    #[arg(long, value_name = "X", value_parser = factor)]
+    pub setup_timeout_multiplier: Option<f64>,
+    /// Multiplies the limits of agents.
+    #[arg(long, value_name = "X", value_parser = factor)]
+    pub agent_timeout_multiplier: Option<f64>,
+    /// Multiplies the limits of verifiers.
+    #[arg(long, value_name = "X", value_parser = factor)]
+    pub verifier_timeout_multiplier: Option<f64>,
+    /// Replaces the limits of agents.
+    #[arg(long, value_name = "SECONDS", value_parser = factor)]
+    pub agent_timeout: Option<f64>,
+    /// Replaces the limits of verifiers.
+    #[arg(long, value_name = "SECONDS", value_parser = factor)]
+    pub verifier_timeout: Option<f64>,
+    /// The longest that a whole trial may take.
+    #[arg(long, value_name = "SECONDS", value_parser = factor)]
+    pub trial_timeout: Option<f64>,
+}
+
+impl Limits {
+    /// As trials take them.
+    pub fn budgets(&self) -> trial::Budgets {
+        let budget = |multiplier, override_sec| trial::Budget { multiplier, override_sec, max_sec: None };
+        trial::Budgets {
+            timeout_multiplier: self.timeout_multiplier.unwrap_or(1.0),
+            build: budget(self.build_timeout_multiplier, None),
+            start: budget(self.build_timeout_multiplier, None),
+            setup: budget(self.setup_timeout_multiplier, None),
+            agent: budget(self.agent_timeout_multiplier, self.agent_timeout),
+            verifier: budget(self.verifier_timeout_multiplier, self.verifier_timeout),
+            trial_sec: self.trial_timeout,
+        }
+    }
+
+    /// All of them by name.
+    pub fn named(&self) -> [(&'static str, Option<f64>); 8] {
+        [
+            ("timeout multiplier", self.timeout_multiplier),
+            ("build timeout multiplier", self.build_timeout_multiplier),
+            ("setup timeout multiplier", self.setup_timeout_multiplier),
+            ("agent timeout multiplier", self.agent_timeout_multiplier),
+            ("verifier timeout multiplier", self.verifier_timeout_multiplier),
+            ("agent timeout", self.agent_timeout),
+            ("verifier timeout", self.verifier_timeout),
+            ("trial timeout", self.trial_timeout),
+        ]
+    }
+}
+
+/// A number above zero.
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        _ => Err("a number above 0 is wanted".into()),
+    }
 }
 
 /// Which ended trials are run again.

@@ -113,6 +113,7 @@ impl Project {
         let layout = self.recipe.materialize.layout.as_ref().map(|path| self.path(path));
         let bases = self.recipe.bases.iter().map(|(name, path)| (name.clone(), self.path(path))).collect();
         let places = Places {
+            engine: self.recipe.prove.engine,
             state: self.state("")?,
             private: vec![self.root.clone()],
             layout: layout.as_deref(),

@@ -109,7 +109,7 @@ fn git_archive(mirror: &Path) -> Result<Vec<u8>, String> {
 /// A directory inside an image: what git knows at its head, or everything where there is no repository.
 async fn in_image(bench: &Workbench, image: &str, path: &str) -> Result<CleanTree, NoTree> {
     let reference: ImageRef = image.parse().map_err(|error| ("image_invalid", format!("{error}")))?;
-    let root = bench.images.resolve(&reference).await.map_err(|(_, detail)| ("image_missing", detail))?;
+    let root = bench.local.resolve(&reference).await.map_err(|(_, detail)| ("image_missing", detail))?;
     let invalid = |error: SandboxError| ("workspace_invalid", error.to_string());
     let scratch = tempfile::Builder::new()
         .prefix("tree-")

@@ -9,11 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::ZonedDateTime;
+use recipe::EngineName;
+use sandbox::SandboxError;
+use sandbox::docker::{Docker, DockerConfig, Sweep};
 use sandbox::native::{Native, NativeConfig, StepRunner};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedSender;
-use trial::{Admission, AdmissionLimits, Event, ImagesConfig, LocalImages, Resources};
+use trial::{Admission, AdmissionLimits, DockerImages, Event, Images, ImagesConfig, LocalImages, Resources};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -37,8 +40,10 @@ pub struct Workbench {
     pub engine: Arc<dyn sandbox::Engine>,
     /// The embedded engine, for whatever is done with images on this machine.
     pub native: Native,
-    /// Images of tasks.
-    pub images: Arc<LocalImages>,
+    /// Images for the engine of trials.
+    pub images: Arc<dyn Images>,
+    /// Images made on this machine.
+    pub local: Arc<LocalImages>,
     /// How much runs at once.
     pub admission: Arc<Admission>,
     runtime: Runtime,
@@ -49,6 +54,8 @@ pub struct Workbench {
 /// Where a workbench keeps and finds things.
 #[derive(Debug, Default)]
 pub struct Places<'a> {
+    /// The engine of trials.
+    pub engine: EngineName,
     /// A directory of derived files, created when missing.
     pub state: PathBuf,
     /// Directories that are never visible in sandboxes.
@@ -81,7 +88,15 @@ impl Workbench {
             bases: places.bases,
             credentials: std::env::home_dir().map(|home| home.join(".docker/config.json")),
         };
-        let images = LocalImages::open(&config, run, runtime.handle().clone()).or_exit(Exit::Failed)?;
+        let local = LocalImages::open(&config, run, runtime.handle().clone()).or_exit(Exit::Failed)?;
+        let local = Arc::new(local);
+        let (engine, images): (Arc<dyn sandbox::Engine>, Arc<dyn Images>) = match places.engine {
+            EngineName::Native => (Arc::new(native.clone()), local.clone()),
+            EngineName::Docker => {
+                let docker = runtime.block_on(docker())?;
+                (Arc::new(docker.clone()), Arc::new(DockerImages::new(docker)))
+            }
+        };
         let available = available_memory();
         let limits = AdmissionLimits {
             slots: jobs.jobs.map_or_else(|| default_slots(available), usize::from),
@@ -91,9 +106,10 @@ impl Workbench {
             reserve: DISK_RESERVE,
         };
         Ok(Self {
-            engine: Arc::new(native.clone()),
+            engine,
             native,
-            images: Arc::new(images),
+            images,
+            local,
             admission: Arc::new(Admission::new(limits)),
             runtime,
             scratch,
@@ -121,6 +137,20 @@ impl Workbench {
     pub fn run_job<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         interruption::block_on_trials(&self.runtime, work)
     }
+}
+
+/// Connects to the container daemon, and removes what killed programs left there.
+async fn docker() -> Result<Docker> {
+    let unusable = |error: SandboxError| {
+        Failure::from_error(Exit::Failed, &error)
+            .hint("`seatrial doctor` tells what is missing, and the remedy")
+    };
+    let docker = Docker::connect(&DockerConfig::default()).await.map_err(unusable)?;
+    let (removed, _) = docker.sweep(&Sweep::Orphans).await.map_err(unusable)?;
+    if !removed.is_empty() {
+        tracing::info!(containers = removed.len(), "removed what an earlier run left");
+    }
+    Ok(docker)
 }
 
 /// Makes the directory of a job that is called after the local time, behind `prefix`, and returns its name. What was started in

@@ -22,8 +22,8 @@ use sandbox::{
 };
 use tokio_util::sync::CancellationToken;
 use trial::{
-    Admission, AdmissionLimits, Agent, EnvironmentSource, Images, Job, JobIdentity, JobSpec, Plan, Rerun,
-    Resources, TrialTask,
+    Admission, AdmissionLimits, Agent, Budgets, EnvironmentSource, Images, Job, JobIdentity, JobSpec, Plan,
+    Rerun, Resources, TrialTask,
 };
 
 /// Trials at a time.
@@ -59,6 +59,8 @@ async fn measure(root: &Path, tasks: &[Arc<TrialTask>], ended: usize) -> Duratio
         attempts: ATTEMPTS,
         planned: plan.trials().len(),
         max_retries: 0,
+        budgets: Budgets::default(),
+        network_allowed: false,
     };
     let limits = AdmissionLimits { slots: SLOTS, starts: 2, memory: None, disk: root.to_owned(), reserve: 0 };
     let resources = Resources {

@@ -24,6 +24,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
     let tasks = open_tasks(directory, &arguments.paths)?;
     let jobs_dir = directory.join(&arguments.output);
     let places = Places {
+        engine: arguments.engine.into(),
         state: directory.join(".seatrial"),
         private: vec![directory.to_owned(), jobs_dir.clone()],
         ..Places::default()
@@ -36,7 +37,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         bench.engine.name(),
         &agents,
         arguments.attempts,
-        BTreeMap::new(),
+        settings(arguments),
         tasks.iter().map(AsRef::as_ref),
     );
     let name = job_name(output, &jobs_dir, arguments, &identity)?;
@@ -49,6 +50,8 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         attempts: arguments.attempts,
         planned,
         max_retries: arguments.max_retries,
+        budgets: arguments.limits.budgets(),
+        network_allowed: arguments.network,
     };
     let (ran, directory) = bench.run_job(async {
         let (events, receiver) = tokio::sync::mpsc::unbounded_channel();
@@ -64,6 +67,20 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         Ok((ran, directory))
     })?;
     show(output, &ran, &directory)
+}
+
+/// What changes the outcome of trials beside tasks, agents and engine, so that a job goes on only as what it was.
+fn settings(arguments: &cli::Run) -> BTreeMap<String, String> {
+    let mut settings: BTreeMap<String, String> = arguments
+        .limits
+        .named()
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_string())))
+        .collect();
+    if arguments.network {
+        settings.insert("network".into(), "as tasks ask".into());
+    }
+    settings
 }
 
 /// The tasks at the paths, in their order.

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use record::{ProofDocument, ProvedTask, Status};
 use serde_json::json;
 use task::TaskDir;
-use trial::{Agent, Job, JobIdentity, JobSpec, TrialTask};
+use trial::{Agent, Budgets, Job, JobIdentity, JobSpec, TrialTask};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -94,7 +94,7 @@ fn prove(
     let prover = Prover::new(spec, bench.images.clone(), ledger);
     bench.run_job(async {
         let assessed = prover.assess(candidates).await.or_exit(Exit::Failed)?;
-        if let Some(inventory) = bench.images.host_inventory() {
+        if let Some(inventory) = bench.local.host_inventory() {
             artifact::write_atomic(&project.path(HOST), &inventory)?;
         }
         let planned: u64 = assessed.iter().map(Assessed::expected).sum();
@@ -130,6 +130,8 @@ fn prove(
             planned: usize::try_from(planned).unwrap_or(usize::MAX),
             // The ledger's rule decides what is run again.
             max_retries: 0,
+            budgets: Budgets::default(),
+            network_allowed: false,
         };
         let job = Job::open(spec, &identity, &tasks, bench.resources(events))?;
         let proved = prover.prove(&job, assessed).await?;

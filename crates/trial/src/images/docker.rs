@@ -39,7 +39,7 @@ impl DockerImages {
 #[async_trait]
 impl Images for DockerImages {
     async fn root(&self, source: &EnvironmentSource) -> Result<Root, NoRoot> {
-        self.made.get_or_make(key_of(source)?, self.find_or_make(source)).await
+        self.made.get_or_make(key_of(source)?, Box::pin(self.find_or_make(source))).await
     }
 }
 

@@ -30,20 +30,20 @@ pub(crate) fn job_config<'a>(
         n_attempts: spec.attempts,
         install_only: false,
         skip_credential_checks: false,
-        timeout_multiplier: 1.0,
-        agent_timeout_multiplier: None,
-        verifier_timeout_multiplier: None,
-        agent_setup_timeout_multiplier: None,
-        environment_build_timeout_multiplier: None,
+        timeout_multiplier: spec.budgets.timeout_multiplier,
+        agent_timeout_multiplier: spec.budgets.agent.multiplier,
+        verifier_timeout_multiplier: spec.budgets.verifier.multiplier,
+        agent_setup_timeout_multiplier: spec.budgets.setup.multiplier,
+        environment_build_timeout_multiplier: spec.budgets.build.multiplier,
         debug: false,
         n_concurrent_trials: slots,
         quiet: false,
         retry: retry_config(spec),
         override_error_policy: Map::new(),
         environment: EnvironmentConfig::for_engine(engine),
-        verifier: VerifierConfig::default(),
+        verifier: verifier_config(spec),
         metrics: Vec::new(),
-        agents: spec.agents.iter().map(|agent| agent_config(*agent)).collect(),
+        agents: spec.agents.iter().map(|agent| agent_config(*agent, spec)).collect(),
         user_agent: None,
         datasets: Vec::new(),
         tasks: tasks.into_iter().map(task_config).collect(),
@@ -60,22 +60,28 @@ pub(crate) fn retry_config(spec: &JobSpec) -> RetryConfig {
 }
 
 /// A trial's `config.json`.
-pub(crate) fn trial_config(trial: &PlannedTrial, job: &Path, job_id: &str, engine: &str) -> TrialConfig {
+pub(crate) fn trial_config(
+    trial: &PlannedTrial,
+    spec: &JobSpec,
+    job: &Path,
+    job_id: &str,
+    engine: &str,
+) -> TrialConfig {
     TrialConfig {
         schema_version: 1,
         task: task_config(&trial.task),
         trial_name: trial.name.clone(),
         trials_dir: job.display().to_string(),
         install_only: false,
-        timeout_multiplier: 1.0,
-        agent_timeout_multiplier: None,
-        verifier_timeout_multiplier: None,
-        agent_setup_timeout_multiplier: None,
-        environment_build_timeout_multiplier: None,
-        agent: agent_config(trial.agent),
+        timeout_multiplier: spec.budgets.timeout_multiplier,
+        agent_timeout_multiplier: spec.budgets.agent.multiplier,
+        verifier_timeout_multiplier: spec.budgets.verifier.multiplier,
+        agent_setup_timeout_multiplier: spec.budgets.setup.multiplier,
+        environment_build_timeout_multiplier: spec.budgets.build.multiplier,
+        agent: agent_config(trial.agent, spec),
         user_agent: None,
         environment: EnvironmentConfig::for_engine(engine),
-        verifier: VerifierConfig::default(),
+        verifier: verifier_config(spec),
         override_error_policy: Map::new(),
         artifacts: Vec::new(),
         extra_instruction_paths: Vec::new(),
@@ -176,8 +182,22 @@ fn task_config(task: &TrialTask) -> TaskConfig {
     }
 }
 
-fn agent_config(agent: Agent) -> AgentConfig {
-    AgentConfig { name: Some(agent.name().into()), ..AgentConfig::default() }
+fn agent_config(agent: Agent, spec: &JobSpec) -> AgentConfig {
+    AgentConfig {
+        name: Some(agent.name().into()),
+        override_timeout_sec: spec.budgets.agent.override_sec,
+        max_timeout_sec: spec.budgets.agent.max_sec,
+        override_setup_timeout_sec: spec.budgets.setup.override_sec,
+        ..AgentConfig::default()
+    }
+}
+
+fn verifier_config(spec: &JobSpec) -> VerifierConfig {
+    VerifierConfig {
+        override_timeout_sec: spec.budgets.verifier.override_sec,
+        max_timeout_sec: spec.budgets.verifier.max_sec,
+        ..VerifierConfig::default()
+    }
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -19,7 +19,7 @@ use crate::jobs::tally::{Ended, Tally};
 use crate::jobs::{JobDirectory, JobIdentity, Plan, PlannedTrial, documents};
 use crate::life::Life;
 use crate::schedule::{Admission, Admitted, Refused};
-use crate::{Agent, Event, TrialError, TrialTask, name};
+use crate::{Agent, Budgets, Event, TrialError, TrialTask, name};
 
 /// How often the job's `result.json` is rewritten while trials end.
 const REWRITE: Duration = Duration::from_secs(1);
@@ -41,6 +41,10 @@ pub struct JobSpec {
     pub planned: usize,
     /// How often a trial that failed for a passing reason is tried again.
     pub max_retries: u32,
+    /// What the run lays over the limits of tasks.
+    pub budgets: Budgets,
+    /// Whether tasks get the network that they ask for.
+    pub network_allowed: bool,
 }
 
 /// What trials are run with; jobs may share it.
@@ -249,7 +253,7 @@ impl Job {
     fn lock(&self, plan: &Plan) -> Result<serde_json::Value, TrialError> {
         let engine = self.resources.engine.name();
         let lock = |trial: &PlannedTrial| {
-            let config = documents::trial_config(trial, self.path(), self.id(), engine);
+            let config = documents::trial_config(trial, &self.spec, self.path(), self.id(), engine);
             job::trial_lock(&config, &trial.task.name, &trial.task.digests.content_hash)
         };
         let locks = plan.trials().iter().map(lock).collect::<Result<Vec<_>, _>>()?;
@@ -360,7 +364,7 @@ impl Job {
     ) -> Result<TrialRecord, TrialError> {
         let files = TrialFiles::create(self.path().join(&trial.name))?;
         let engine = self.resources.engine.name();
-        let config = documents::trial_config(trial, self.path(), self.id(), engine);
+        let config = documents::trial_config(trial, &self.spec, self.path(), self.id(), engine);
         files.write("config.json", job::to_text(&config)?.as_bytes())?;
         let lock = job::trial_lock(&config, &trial.task.name, &trial.task.digests.content_hash)?;
         files.write("lock.json", job::to_text(&lock)?.as_bytes())?;
@@ -384,8 +388,8 @@ impl Job {
             name: &trial.name,
             scratch: scratch.path().to_owned(),
             files: &files,
-            budgets: crate::Budgets::default(),
-            network_allowed: false,
+            budgets: self.spec.budgets,
+            network_allowed: self.spec.network_allowed,
         };
         let lived = life.live().await;
         let (wall, ended_at) = (begun.elapsed(), Timestamp::now());
