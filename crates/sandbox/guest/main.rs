@@ -17,6 +17,7 @@ mod account;
 mod capture;
 mod command;
 mod counters;
+mod door;
 mod pack;
 #[path = "../src/shared/process.rs"]
 mod process;

@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::sys::{self, Change, Wait};
 use crate::wire::{HEADER, Header, Kind, MAX_PAYLOAD, Operation, Status, Wire};
-use crate::{command, counters, pack, unpack};
+use crate::{command, counters, door, pack, unpack};
 
 /// How long a helper may leave a request unread before it counts as broken.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// The descriptor of a helper's own socket; everything above is closed in it.
-const OWN: RawFd = 3;
 
 /// Serves requests until the engine closes its end; ending process 1 ends everything in the container.
 pub(crate) fn run() -> io::Result<()> {
@@ -25,7 +23,8 @@ pub(crate) fn run() -> io::Result<()> {
     // Taken before anything else runs here that could put another file in its place.
     let null = File::options().read(true).write(true).open("/dev/null")?;
     let children = sys::child_signals()?;
-    let mut guest = Guest { null, children, helpers: BTreeMap::new(), input: Vec::new() };
+    let mut guest =
+        Guest { null, children, helpers: BTreeMap::new(), doors: BTreeMap::new(), input: Vec::new() };
     send(0, Kind::Ready, std::env::consts::ARCH.as_bytes())?;
     guest.serve()
 }
@@ -43,6 +42,8 @@ struct Guest {
     null: File,
     children: File,
     helpers: BTreeMap<u32, Helper>,
+    /// What listens, by port.
+    doors: BTreeMap<u16, TcpListener>,
     /// What has arrived of frames that are not complete.
     input: Vec<u8>,
 }
@@ -114,7 +115,12 @@ impl Guest {
             Kind::Open => {
                 let operation = payload.first().and_then(|code| Operation::from_code(*code));
                 let operation = operation.ok_or_else(|| io::Error::other("unknown operation"))?;
-                self.open(header.stream, operation)
+                let port = payload.get(1..3).map_or(0, |port| u16::from_le_bytes([port[0], port[1]]));
+                match operation {
+                    Operation::KillAll => self.answer(header.stream, Self::kill_all),
+                    Operation::Listen => self.answer(header.stream, |guest| guest.listen(port)),
+                    _ => self.open(header.stream, operation, port),
+                }
             }
             Kind::Data => {
                 let socket = self.helpers.get_mut(&header.stream).and_then(|helper| helper.socket.as_mut());
@@ -137,17 +143,24 @@ impl Guest {
         }
     }
 
-    fn open(&mut self, stream: u32, operation: Operation) -> io::Result<()> {
-        if operation == Operation::KillAll {
-            let status = match self.kill_all() {
-                Ok(()) => Status::Done,
-                Err(error) => Status::Failed(error.to_string()),
-            };
-            let mut reply = Vec::new();
-            status.put(&mut reply)?;
-            send(stream, Kind::Data, &reply)?;
-            return send(stream, Kind::End, &[]);
-        }
+    /// Does something without a helper.
+    fn answer(&mut self, stream: u32, work: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<()> {
+        let status = work(self).map_or_else(|error| Status::Failed(error.to_string()), |()| Status::Done);
+        let mut reply = Vec::new();
+        status.put(&mut reply)?;
+        send(stream, Kind::Data, &reply)?;
+        send(stream, Kind::End, &[])
+    }
+
+    fn listen(&mut self, port: u16) -> io::Result<()> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        // Several helpers wait for its clients.
+        listener.set_nonblocking(true)?;
+        self.doors.insert(port, listener);
+        Ok(())
+    }
+
+    fn open(&mut self, stream: u32, operation: Operation, port: u16) -> io::Result<()> {
         let (ours, theirs) = UnixStream::pair()?;
         sys::bound_sending(&ours, PATIENCE)?;
         match sys::split() {
@@ -156,25 +169,24 @@ impl Guest {
                 self.helpers.insert(stream, helper);
                 Ok(())
             }
-            Ok(None) => self.help(operation, theirs),
-            Err(error) => {
-                let mut reply = Vec::new();
-                Status::Failed(format!("cannot start another process: {error}")).put(&mut reply)?;
-                send(stream, Kind::Data, &reply)?;
-                send(stream, Kind::End, &[])
-            }
+            Ok(None) => self.help(operation, theirs, port),
+            Err(error) => self.answer(stream, |_| {
+                Err(io::Error::new(error.kind(), format!("cannot start another process: {error}")))
+            }),
         }
     }
 
     /// The life of a helper: one request, then the end.
-    fn help(&self, operation: Operation, socket: UnixStream) -> ! {
-        let done = self.prepare(socket).and_then(|socket| {
-            let outcome = match operation {
-                Operation::Exec => command::supervise(&socket),
-                Operation::Unpack => unpack::run(&socket),
-                Operation::Pack => pack::run(&socket),
-                Operation::Usage => counters::read().put(&mut &socket),
-                Operation::KillAll => Ok(()),
+    fn help(&self, operation: Operation, socket: UnixStream, port: u16) -> ! {
+        let done = self.prepare(socket, port).and_then(|(socket, listener)| {
+            let outcome = match (operation, listener) {
+                (Operation::Exec, _) => command::supervise(&socket),
+                (Operation::Unpack, _) => unpack::run(&socket),
+                (Operation::Pack, _) => pack::run(&socket),
+                (Operation::Usage, _) => counters::read().put(&mut &socket),
+                (Operation::Accept, Some(listener)) => door::run(&socket, &listener),
+                (Operation::Accept, None) => Err(io::Error::other("nothing listens on that port")),
+                (Operation::KillAll | Operation::Listen, _) => Ok(()),
             };
             outcome.or_else(|error| Status::Failed(error.to_string()).put(&mut &socket))
         });
@@ -182,11 +194,11 @@ impl Guest {
     }
 
     /// Lets go of what belongs to process 1: its streams and the sockets of other helpers.
-    fn prepare(&self, socket: UnixStream) -> io::Result<UnixStream> {
+    fn prepare(&self, socket: UnixStream, port: u16) -> io::Result<(UnixStream, Option<TcpListener>)> {
         for fd in 0..=2 {
             sys::dup2(&self.null, fd)?;
         }
-        sys::keep_only(socket, OWN)
+        sys::keep_only(socket, self.doors.get(&port))
     }
 
     /// Collects what has ended.

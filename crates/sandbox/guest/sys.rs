@@ -8,6 +8,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::fs::File;
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -277,16 +278,29 @@ pub(crate) fn dup2(from: &impl AsRawFd, to: RawFd) -> io::Result<()> {
     check(c_dup2(from.as_raw_fd(), to)).map(|_| ())
 }
 
-/// Gives a socket the number `own` and closes every descriptor above it.
-pub(crate) fn keep_only(socket: UnixStream, own: RawFd) -> io::Result<UnixStream> {
-    let fd = socket.into_raw_fd();
-    if fd != own {
-        check(c_dup2(fd, own))?;
+/// Closes every descriptor above the standard streams except these two; both get new numbers.
+pub(crate) fn keep_only(
+    socket: UnixStream,
+    listener: Option<&TcpListener>,
+) -> io::Result<(UnixStream, Option<TcpListener>)> {
+    // Far above first, since one may have the other's number.
+    const FAR: RawFd = 500;
+    const SOCKET: RawFd = 3;
+    const LISTENER: RawFd = 4;
+    let far = |fd: RawFd| check(c_fcntl(fd, F_DUPFD_CLOEXEC, FAR));
+    let kept =
+        [Some(far(socket.as_raw_fd())?), listener.map(|listener| far(listener.as_raw_fd())).transpose()?];
+    // Its number may be about to mean something else.
+    let _ = socket.into_raw_fd();
+    let mut next = SOCKET;
+    for fd in kept.into_iter().flatten() {
+        check(c_dup2(fd, next))?;
+        check(c_fcntl(next, F_SETFD, FD_CLOEXEC))?;
+        next += 1;
     }
-    check(close_range(own.cast_unsigned() + 1, c_uint::MAX, 0))?;
-    check(c_fcntl(own, F_SETFD, FD_CLOEXEC))?;
-    // SAFETY: the descriptor was just made, or was the socket's own, which gave it up.
-    Ok(unsafe { UnixStream::from_raw_fd(own) })
+    check(close_range(next.cast_unsigned(), c_uint::MAX, 0))?;
+    // SAFETY: both descriptors were just made, and what had these numbers before is never used again.
+    Ok(unsafe { (UnixStream::from_raw_fd(SOCKET), listener.map(|_| TcpListener::from_raw_fd(LISTENER))) })
 }
 
 /// Closes everything but these pipes, the streams included.

@@ -7,6 +7,7 @@
 
 mod archive;
 pub mod docker;
+mod door;
 pub mod engine;
 mod error;
 mod guest;

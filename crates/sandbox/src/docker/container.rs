@@ -40,7 +40,7 @@ const CAPABILITIES: [&str; 12] = [
     "SYS_CHROOT",
 ];
 
-/// Processes of the guest's own that count towards the limit.
+/// Processes of the guest's own that count towards the limit, beside those of doors.
 const OWN_PROCESSES: u64 = 4;
 
 /// Length of a scheduling period in microseconds, and the shortest share of it.
@@ -58,6 +58,7 @@ pub(super) fn refuse(spec: &SandboxSpec) -> Result<(), SandboxError> {
             "layers on this machine as a root; it needs an image that the daemon holds".into(),
         );
     }
+    crate::door::check(NAME, &spec.doors)?;
     for label in spec.labels.keys() {
         if matches!(label.as_str(), "owner" | "sandbox") || label.is_empty() {
             return unsupported(format!("a label called `{label}`, which it uses itself"));
@@ -113,7 +114,7 @@ fn host_config(spec: &SandboxSpec, version_2: bool) -> HostConfig {
         log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
         memory: memory.map(bytes),
         memory_swap: memory.map(bytes),
-        pids_limit: pids.map(|pids| bytes(pids.saturating_add(OWN_PROCESSES))),
+        pids_limit: pids.map(|pids| bytes(pids.saturating_add(own_processes(spec)))),
         cpu_period: cpus.map(|_| PERIOD),
         cpu_quota: cpus.map(quota),
         // In version 2 a container sees its own control group only in a namespace of its own.
@@ -121,6 +122,10 @@ fn host_config(spec: &SandboxSpec, version_2: bool) -> HostConfig {
         init: Some(false),
         ..HostConfig::default()
     }
+}
+
+fn own_processes(spec: &SandboxSpec) -> u64 {
+    OWN_PROCESSES + spec.doors.len() as u64 * crate::guest::OWN_PROCESSES
 }
 
 fn quota(cpus: f64) -> i64 {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bollard::query_parameters::InspectContainerOptions;
 use image::ImageConfig;
 
-use crate::docker::connect::{Refusal, SHORT, answer};
+use crate::docker::connect::Refusal;
 use crate::docker::engine::remove;
 use crate::docker::storage::StorageWatch;
+use crate::door::Doors;
 use crate::guest::Link;
 use crate::removal;
 use crate::{Archive, ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
@@ -28,12 +28,6 @@ impl Container {
 
     pub(super) fn id(&self) -> &str {
         &self.id
-    }
-
-    /// The process id of the guest on the daemon's machine.
-    pub(super) async fn process(&self) -> Result<Option<i64>, Refusal> {
-        let inspect = self.client.inspect_container(&self.id, None::<InspectContainerOptions>);
-        Ok(answer(SHORT, inspect).await?.state.and_then(|state| state.pid))
     }
 
     pub(super) async fn remove(&mut self) -> Result<(), Refusal> {
@@ -69,6 +63,8 @@ pub(super) struct Running {
     spec: SandboxSpec,
     config: Arc<ImageConfig>,
     storage: Option<StorageWatch>,
+    /// Closed before the connection is, which they use.
+    _doors: Doors,
     link: Arc<Link>,
     container: Container,
 }
@@ -81,6 +77,7 @@ impl Running {
         container: Container,
     ) -> Result<Self, SandboxError> {
         let link = Arc::new(link);
+        let doors = link.open_doors(&spec.doors).await?;
         let storage = match spec.limits.storage {
             Some(limit) => Some(
                 StorageWatch::start(container.client.clone(), container.id.clone(), limit, Arc::clone(&link))
@@ -88,7 +85,7 @@ impl Running {
             ),
             None => None,
         };
-        Ok(Self { spec, config, storage, link, container })
+        Ok(Self { spec, config, storage, _doors: doors, link, container })
     }
 
     /// An error once the sandbox wrote more than it may.

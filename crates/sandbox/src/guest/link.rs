@@ -79,21 +79,38 @@ impl Link {
 
     /// Begins a request.
     pub(crate) async fn request(&self, operation: Operation) -> Result<Exchange, SandboxError> {
+        self.caller().request(&[operation.code()]).await
+    }
+
+    /// Someone who makes requests and does not keep the connection open.
+    pub(super) fn caller(&self) -> Caller {
+        Caller(Arc::clone(&self.shared))
+    }
+}
+
+/// Makes requests for as long as the link lives.
+#[derive(Debug, Clone)]
+pub(super) struct Caller(Arc<Shared>);
+
+impl Caller {
+    /// Begins a request: the operation's code, and more where the operation needs it.
+    pub(super) async fn request(&self, opening: &[u8]) -> Result<Exchange, SandboxError> {
+        let Self(shared) = self;
         let (sender, replies) = mpsc::channel(WAITING);
         let stream = {
-            let mut streams = self.shared.streams();
+            let mut streams = shared.streams();
             if streams.lost.is_some() {
                 drop(streams);
-                return Err(self.shared.lost());
+                return Err(shared.lost());
             }
             streams.last = streams.last.wrapping_add(1).max(1);
             let stream = streams.last;
             streams.open.insert(stream, sender);
             stream
         };
-        let exchange =
-            Exchange { stream, replies, rest: Vec::new(), shared: Arc::clone(&self.shared), ended: false };
-        exchange.frame(Kind::Open, &[operation.code()]).await?;
+        let outgoing = Outgoing { stream, shared: Arc::clone(shared) };
+        let exchange = Exchange { outgoing, replies, rest: Vec::new(), ended: false };
+        exchange.outgoing.frame(Kind::Open, opening).await?;
         Ok(exchange)
     }
 }
@@ -110,17 +127,23 @@ impl Drop for Link {
 /// One request and its reply. Dropping it before the reply is complete tells the guest that nobody waits any more.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    stream: u32,
+    outgoing: Outgoing,
     replies: mpsc::Receiver<Vec<u8>>,
     /// What was received and not taken yet.
     rest: Vec<u8>,
-    shared: Arc<Shared>,
     ended: bool,
 }
 
-impl Exchange {
+/// The way of a request to the guest.
+#[derive(Debug, Clone)]
+pub(super) struct Outgoing {
+    stream: u32,
+    shared: Arc<Shared>,
+}
+
+impl Outgoing {
     /// Sends more of the request.
-    pub(crate) async fn send(&self, bytes: &[u8]) -> Result<(), SandboxError> {
+    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), SandboxError> {
         for chunk in bytes.chunks(MAX_PAYLOAD) {
             self.frame(Kind::Data, chunk).await?;
         }
@@ -131,6 +154,18 @@ impl Exchange {
         let frame = Header::frame(self.stream, kind, payload);
         self.shared.outgoing.send(frame).await.map_err(|_| self.shared.lost())
     }
+}
+
+impl Exchange {
+    /// Sends more of the request.
+    pub(crate) async fn send(&self, bytes: &[u8]) -> Result<(), SandboxError> {
+        self.outgoing.send(bytes).await
+    }
+
+    /// The way to the guest, for whoever sends and receives side by side.
+    pub(super) fn outgoing(&self) -> Outgoing {
+        self.outgoing.clone()
+    }
 
     /// The next bytes of the reply; `None` at its end. Dropping the call and calling again loses nothing.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, SandboxError> {
@@ -140,8 +175,8 @@ impl Exchange {
         let bytes = self.replies.recv().await;
         if bytes.is_none() {
             self.ended = true;
-            if self.shared.streams().lost.is_some() {
-                return Err(self.shared.lost());
+            if self.outgoing.shared.streams().lost.is_some() {
+                return Err(self.outgoing.shared.lost());
             }
         }
         Ok(bytes)
@@ -181,15 +216,16 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.shared.streams().open.remove(&self.stream);
+        let Outgoing { stream, shared } = &self.outgoing;
+        shared.streams().open.remove(stream);
         if self.ended {
             return;
         }
-        let frame = Header::frame(self.stream, Kind::Cancel, &[]);
-        if let Err(mpsc::error::TrySendError::Full(frame)) = self.shared.outgoing.try_send(frame)
+        let frame = Header::frame(*stream, Kind::Cancel, &[]);
+        if let Err(mpsc::error::TrySendError::Full(frame)) = shared.outgoing.try_send(frame)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let outgoing = self.shared.outgoing.clone();
+            let outgoing = shared.outgoing.clone();
             runtime.spawn(async move { outgoing.send(frame).await });
         }
     }

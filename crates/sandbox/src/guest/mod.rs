@@ -4,10 +4,12 @@
 //! output, and a way to put the program into the container before it starts. All requests of a sandbox share the two
 //! streams. Nothing depends on closing half a connection or on files that both sides see.
 
+mod door;
 mod exec;
 mod files;
 mod link;
 
+pub(crate) use door::OWN_PROCESSES;
 pub(crate) use link::Link;
 
 /// The guest as a statically linked program; empty when it could not be linked.

@@ -134,6 +134,7 @@ impl Shared {
                 .collect(),
             files: provided_files(&hostname, &spec.network),
             largest_file: spec.limits.storage,
+            doors: spec.doors.iter().map(|door| door.port).collect(),
             hostname,
             overlays: overlays.clone(),
         };
@@ -146,6 +147,7 @@ impl Shared {
 /// Refuses by name what the engine cannot give.
 fn refuse(spec: &SandboxSpec) -> Result<(), SandboxError> {
     let unsupported = |what: &str| Err(SandboxError::Unsupported { engine: NAME, what: what.to_owned() });
+    crate::door::check(NAME, &spec.doors)?;
     match (&spec.network, &spec.root) {
         (Network::Allowlist(_), _) => unsupported("a network allow-list"),
         (_, Root::Image(image)) => unsupported(&format!("images of other engines ({})", image.reference)),

@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Process {
     /// The engine's end of the control socket.
     pub(crate) control: OwnedFd,
+    /// Listeners inside the sandbox, in the order of [`Setup::doors`].
+    pub(crate) doors: Vec<OwnedFd>,
     /// Refers to process 1 of the sandbox.
     pidfd: OwnedFd,
     reaped: bool,
@@ -64,16 +66,24 @@ impl Process {
             let socket = process.as_ref().map(|process| &process.control).or(control.as_ref());
             let socket = socket.expect("the socket is either still here or in the process");
             match next_message(socket, deadline)? {
-                Some(StartReply::Init(pid)) => {
+                Some((StartReply::Init(pid), _)) => {
                     let pid =
                         Pid::from_raw(pid).ok_or_else(|| io::Error::other("the init has no process id"))?;
                     let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-                    process = control.take().map(|control| Self { control, pidfd, reaped: false });
+                    process = control.take().map(|control| Self {
+                        control,
+                        doors: Vec::new(),
+                        pidfd,
+                        reaped: false,
+                    });
                 }
-                Some(StartReply::Ready) => {
-                    return process.ok_or_else(|| io::Error::other("the init was ready before it was there"));
+                Some((StartReply::Ready, doors)) => {
+                    let missing = || io::Error::other("the init was ready before it was there");
+                    let mut process = process.ok_or_else(missing)?;
+                    process.doors = doors;
+                    return Ok(process);
                 }
-                Some(StartReply::Failed(reason)) => return Err(io::Error::other(reason)),
+                Some((StartReply::Failed(reason), _)) => return Err(io::Error::other(reason)),
                 None => return Err(io::Error::other("the init ended while it set the sandbox up")),
             }
         }
@@ -105,7 +115,7 @@ impl Drop for Process {
     }
 }
 
-fn next_message(socket: &OwnedFd, deadline: Instant) -> io::Result<Option<StartReply>> {
+fn next_message(socket: &OwnedFd, deadline: Instant) -> io::Result<Option<(StartReply, Vec<OwnedFd>)>> {
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
     let mut ready = [PollFd::new(socket, PollFlags::IN)];

@@ -9,6 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
+use crate::door::{self, Doors};
 use crate::native::cgroup::Group;
 use crate::native::exec;
 use crate::native::launch::Process;
@@ -50,18 +51,21 @@ pub(crate) struct Running {
     pub(crate) spec: SandboxSpec,
     parts: Option<Parts>,
     storage: Option<StorageWatch>,
+    _doors: Doors,
 }
 
 impl Running {
     /// Takes a sandbox that has started. Must be called within a runtime.
-    pub(crate) fn new(spec: SandboxSpec, parts: Parts) -> Result<Self, SandboxError> {
+    pub(crate) fn new(spec: SandboxSpec, mut parts: Parts) -> Result<Self, SandboxError> {
+        let listeners = std::mem::take(&mut parts.process.doors);
+        let doors = door::serve(listeners, &spec.doors).map_err(io_error("opening doors"))?;
         let watch = |limit| {
             let control = parts.process.control.try_clone().map_err(io_error("watching storage"))?;
             let uppers = parts.overlays.iter().map(|overlay| overlay.upper.clone()).collect();
             Ok::<_, SandboxError>(StorageWatch::start(uppers, limit, control))
         };
         let storage = spec.limits.storage.map(watch).transpose()?;
-        Ok(Self { spec, parts: Some(parts), storage })
+        Ok(Self { spec, parts: Some(parts), storage, _doors: doors })
     }
 
     /// An error once the sandbox wrote more than it may.

@@ -23,6 +23,9 @@ use serde::{Deserialize, Serialize};
 /// Most descriptors that travel with one request.
 const MAX_FDS: usize = 5;
 
+/// Most listeners that travel with the message that a sandbox is complete.
+const MAX_DOORS: usize = 16;
+
 /// Largest request body; the kernel's own bound on arguments and environment is far below.
 const MAX_BODY: u64 = 64 << 20;
 
@@ -78,6 +81,8 @@ pub(crate) struct Setup {
     pub(crate) files: BTreeMap<PathBuf, String>,
     /// Most bytes of a single file that a command writes.
     pub(crate) largest_file: Option<u64>,
+    /// Ports of the sandbox's loopback to listen on; the listeners go to the engine with [`StartReply::Ready`].
+    pub(crate) doors: Vec<u16>,
 }
 
 /// One overlay mount.
@@ -188,12 +193,7 @@ pub(crate) fn receive_request(control: impl AsFd) -> io::Result<Option<Request>>
     if received.bytes == 0 {
         return Ok(None);
     }
-    let mut fds = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(received) = message {
-            fds.extend(received);
-        }
-    }
+    let fds = received_fds(&mut ancillary);
     let operation =
         Operation::from_code(code[0]).ok_or_else(|| io::Error::other("unknown control message"))?;
     Ok(Some(Request { operation, fds }))
@@ -236,22 +236,42 @@ pub(crate) fn send_reply(socket: impl AsFd, reply: &Reply) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends one message about the start.
-pub(crate) fn send_start(control: impl AsFd, reply: &StartReply) -> io::Result<()> {
+/// Sends one message about the start, with descriptors.
+pub(crate) fn send_start(control: impl AsFd, reply: &StartReply, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let message = serde_json::to_vec(reply)?;
-    rustix::net::send(control, &message, SendFlags::NOSIGNAL)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DOORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::other("too many descriptors for one message"));
+    }
+    rustix::net::sendmsg(control, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
 /// Receives one message about the start; `None` when the init is gone.
-pub(crate) fn receive_start(control: impl AsFd) -> io::Result<Option<StartReply>> {
+pub(crate) fn receive_start(control: impl AsFd) -> io::Result<Option<(StartReply, Vec<OwnedFd>)>> {
     let mut buffer = vec![0_u8; 64 << 10];
-    let (received, _) =
-        rustix::io::retry_on_intr(|| rustix::net::recv(&control, &mut buffer[..], RecvFlags::empty()))?;
-    if received == 0 {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DOORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::io::retry_on_intr(|| {
+        let mut into = [IoSliceMut::new(&mut buffer)];
+        rustix::net::recvmsg(&control, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    if received.bytes == 0 {
         return Ok(None);
     }
-    serde_json::from_slice(&buffer[..received]).map(Some).map_err(io::Error::from)
+    let fds = received_fds(&mut ancillary);
+    serde_json::from_slice(&buffer[..received.bytes]).map(|reply| Some((reply, fds))).map_err(io::Error::from)
+}
+
+fn received_fds(ancillary: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {
+    let mut fds = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            fds.extend(received);
+        }
+    }
+    fds
 }
 
 #[cfg(test)]

@@ -15,12 +15,15 @@ pub(crate) const HEADER: usize = 9;
 /// Largest text or byte string of a request or reply.
 const MAX_BYTES: u32 = 1 << 30;
 
+/// Bytes that may be under way in each direction of a connection through a door.
+pub(crate) const DOOR_WINDOW: usize = 256 << 10;
+
 /// What a frame is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// From the guest, once: it is there.
     Ready,
-    /// From the engine: a request begins; the payload is its [`Operation`].
+    /// From the engine: a request begins; the payload is its [`Operation`], and the port of one that is about a door.
     Open,
     /// More of a request or a reply.
     Data,
@@ -53,15 +56,21 @@ pub(crate) enum Operation {
     KillAll,
     /// Tell [`Counters`].
     Usage,
+    /// Listen on a port of the sandbox's loopback, for as long as the sandbox lives.
+    Listen,
+    /// Take one client of such a port; the reply is a status, then both sides send [`DoorMessage`] values.
+    Accept,
 }
 
 impl Operation {
-    const ALL: [(u8, Self); 5] = [
+    const ALL: [(u8, Self); 7] = [
         (b'x', Self::Exec),
         (b'u', Self::Unpack),
         (b'p', Self::Pack),
         (b'k', Self::KillAll),
         (b'c', Self::Usage),
+        (b'l', Self::Listen),
+        (b'a', Self::Accept),
     ];
 
     pub(crate) fn code(self) -> u8 {
@@ -426,6 +435,42 @@ impl Wire for Counters {
     }
 }
 
+/// What the two ends of a connection through a door tell each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DoorMessage {
+    /// Bytes for the other end.
+    Bytes(Vec<u8>),
+    /// So many of the other's bytes have reached their place.
+    Taken(u32),
+    /// No bytes follow in this direction.
+    Last,
+}
+
+impl Wire for DoorMessage {
+    fn put(&self, to: &mut impl Write) -> io::Result<()> {
+        match self {
+            Self::Bytes(bytes) => {
+                b'b'.put(to)?;
+                bytes.put(to)
+            }
+            Self::Taken(count) => {
+                b't'.put(to)?;
+                count.put(to)
+            }
+            Self::Last => b'l'.put(to),
+        }
+    }
+
+    fn get(from: &mut impl Read) -> io::Result<Self> {
+        match u8::get(from)? {
+            b'b' => Vec::get(from).map(Self::Bytes),
+            b't' => u32::get(from).map(Self::Taken),
+            b'l' => Ok(Self::Last),
+            _ => Err(broken("unknown message of a door")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -460,6 +505,9 @@ mod tests {
                 largest_file: numbers.2,
             });
             back(&Outcome { status: Status::Spawn(user), stdout: (numbers.0, stdin.clone()), stderr: (0, stdin.clone()) });
+            back(&DoorMessage::Bytes(stdin.clone()));
+            back(&DoorMessage::Taken(7));
+            back(&DoorMessage::Last);
             back(&Counters { peak_memory: numbers.1, oom_kills: numbers.2, cpu_micros: None });
             for (_, kind) in ENTRY_KINDS {
                 back(&Entry { kind, name: stdin.clone(), link: Vec::new(), mode: 7, mtime: 8, size: numbers.0 });

@@ -5,7 +5,8 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -44,7 +45,7 @@ fn run() -> io::Result<()> {
     match start(&control) {
         Ok(()) => Ok(()),
         Err(failure) => {
-            wire::send_start(&control, &StartReply::Failed(failure.to_string()))?;
+            wire::send_start(&control, &StartReply::Failed(failure.to_string()), &[])?;
             Ok(())
         }
     }
@@ -70,7 +71,7 @@ fn start(control: &OwnedFd) -> io::Result<()> {
         Forked::Parent(init) => {
             drop(mapped);
             let pid = init.as_raw_nonzero().get();
-            wire::send_start(control, &StartReply::Init(pid))?;
+            wire::send_start(control, &StartReply::Init(pid), &[])?;
             write_id_maps(init, setup.identity_map).map_err(|error| step("mapping user ids", &error))?;
             File::from(tell).write_all(b"m")
         }
@@ -105,22 +106,34 @@ fn identity_of(own: &str) -> io::Result<String> {
 }
 
 fn first_process(control: &OwnedFd, setup: &Setup, mapped: OwnedFd) -> ! {
-    let mut signal = [0_u8; 1];
-    let outcome = File::from(mapped)
-        .read_exact(&mut signal)
-        .and_then(|()| become_init(setup))
-        .and_then(|()| Policy::new(setup.largest_file));
-    match outcome {
-        Ok(policy) if wire::send_start(control, &StartReply::Ready).is_ok() => {
-            serve::serve(control.as_fd(), &policy)
+    match complete(setup, mapped) {
+        Ok((policy, listeners)) => {
+            let fds: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
+            if wire::send_start(control, &StartReply::Ready, &fds).is_ok() {
+                drop(listeners);
+                serve::serve(control.as_fd(), &policy)
+            }
         }
-        Ok(_) => {}
         Err(failure) => {
             // Without a listener there is nobody to tell.
-            let _ = wire::send_start(control, &StartReply::Failed(failure.to_string()));
+            let _ = wire::send_start(control, &StartReply::Failed(failure.to_string()), &[]);
         }
     }
     std::process::exit(1)
+}
+
+fn complete(setup: &Setup, mapped: OwnedFd) -> io::Result<(Policy, Vec<TcpListener>)> {
+    let mut signal = [0_u8; 1];
+    File::from(mapped).read_exact(&mut signal)?;
+    become_init(setup)?;
+    let listeners = setup.doors.iter().map(|port| listen(*port)).collect::<io::Result<_>>()?;
+    Ok((Policy::new(setup.largest_file)?, listeners))
+}
+
+/// Listens on the sandbox's own loopback; the engine takes the clients.
+fn listen(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .map_err(|error| step(&format!("opening a door at port {port}"), &error))
 }
 
 fn become_init(setup: &Setup) -> io::Result<()> {
