@@ -43,4 +43,6 @@ pub use result::{
 pub use secret::MaskedEnv;
 pub use text::to_text;
 pub use time::{local, utc};
-pub use trial_record::{EarlierTry, Phase, PhaseOutcome, PhaseRecord, TRIAL_RECORD, TrialRecord, Usage};
+pub use trial_record::{
+    EarlierTry, Flag, Phase, PhaseOutcome, PhaseRecord, TRIAL_RECORD, TrialRecord, Usage,
+};

@@ -39,6 +39,9 @@ pub struct TrialRecord {
     /// What went wrong; a reward may stand beside it, as when an agent that ran into its limit was graded.
     #[serde(default)]
     pub exception: Option<Reason>,
+    /// What is noted beside a reward that stands: one outside [0, 1], or a tool that the verifier did not find.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<Flag>,
     /// The phases that were begun, in order.
     pub phases: Vec<PhaseRecord>,
     /// Status of every required test, where the verifier reported them.
@@ -59,6 +62,15 @@ pub struct TrialRecord {
 impl Document for TrialRecord {
     const SCHEMA: &'static str = "seatrial/trial/1";
     const STAGE: &'static str = "run";
+}
+
+/// A doubt about a reward that takes nothing away from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flag {
+    /// What about it, by the reason that it would be if there were no reward.
+    pub reason: Reason,
+    /// What was seen, for people.
+    pub detail: String,
 }
 
 /// A part of a trial's life. The list is closed.
@@ -169,6 +181,7 @@ mod tests {
             outcome: Outcome::Reward(0.5),
             rewards: None,
             exception: None,
+            flags: Vec::new(),
             phases: vec![PhaseRecord {
                 phase: Phase::Agent,
                 step: None,

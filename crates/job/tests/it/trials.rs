@@ -257,6 +257,7 @@ fn record(trial: &str, outcome: Outcome) -> TrialRecord {
         outcome,
         rewards: None,
         exception: None,
+        flags: Vec::new(),
         phases: vec![PhaseRecord {
             phase: Phase::Build,
             step: None,

@@ -375,7 +375,9 @@ fn steps_follow_each_other_and_give_one_reward() {
     ];
     let names: Vec<_> = tasks.iter().map(|task| task.name.clone()).collect();
     let shelf = Shelf::new(tasks);
-    names.iter().for_each(|name| write_steps(&shelf, name));
+    for name in &names {
+        write_steps(&shelf, name);
+    }
     file(&shelf, "broken-setup", "steps/two/workdir/setup.sh", "#!/bin/bash\necho no luck; exit 5\n");
     let settings = shelf.tasks().join("own-sandboxes/task.toml");
     let text = std::fs::read_to_string(&settings).unwrap();
@@ -601,7 +603,8 @@ fn missing_tools_are_named_and_never_a_silent_zero() {
     }
     let range = job.trial("range");
     assert!(range.is_rewarded(7.0));
-    assert!(range.text("trial.log").contains("note: RewardOutOfRange"));
+    assert_eq!(range.json("seatrial.json")["flags"][0]["reason"], "reward_out_of_range");
+    assert_eq!(zero.json("seatrial.json")["flags"][0]["reason"], "tool_not_found");
 }
 
 #[test]

@@ -112,6 +112,7 @@ pub(crate) fn trial_record(
         outcome: lived.outcome.clone(),
         rewards: lived.rewards.clone(),
         exception: lived.exception.as_ref().map(|(reason, _)| *reason),
+        flags: lived.flags.clone(),
         phases: lived.phases.clone(),
         tests: lived.tests.clone(),
         usage: lived.usage,
