@@ -52,6 +52,10 @@ impl Ended {
 pub fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_seatrial"));
     command.env_remove("RUST_LOG").env("NO_COLOR", "1").stdin(Stdio::null());
+    match crate::docker::daemon() {
+        Some(address) => command.env("DOCKER_HOST", address),
+        None => command.env_remove("DOCKER_HOST"),
+    };
     command
 }
 

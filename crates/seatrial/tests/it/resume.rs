@@ -4,17 +4,15 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::docker::{contained, containers_of, docker};
 use crate::leftovers::nothing_is_left;
 use crate::project::{binary, children, sandboxes_run};
 use crate::tasks::{Shelf, Task};
-
-/// Kills that the storm has to survive.
-const KILLS: usize = 200;
 
 /// A small generator: the same numbers in every run, so that a failure can be looked at again.
 struct Dice(u64);
@@ -27,20 +25,24 @@ impl Dice {
 }
 
 /// Tasks of every kind of end: rewards 1 and 0, a typed failure, an agent that takes a while.
-fn shelf() -> Shelf {
+fn shelf(task: impl Fn(&str) -> Task) -> Shelf {
     Shelf::new([
-        Task::new("good"),
-        Task::new("worse").solution("exit 7\n"),
-        Task::new("silent").verifier("exit 0\n"),
-        Task::new("slow").solution("sleep 0.1\nexit 1\n"),
+        task("good"),
+        task("worse").solution("exit 7\n"),
+        task("silent").verifier("exit 0\n"),
+        task("slow").solution("sleep 0.1\nexit 1\n"),
     ])
 }
 
-const ARGUMENTS: [&str; 9] = ["run", "--json", "-p", "tasks", "-j", "2", "-n", "3", "--job-name"];
+const ARGUMENTS: [&str; 8] = ["run", "--json", "-p", "tasks", "-j", "2", "-n", "3"];
 
-fn start(shelf: &Shelf, job: &str) -> Child {
+fn start(shelf: &Shelf, engine: &str, job: &str) -> Child {
     let mut command = binary();
-    command.current_dir(shelf.root()).args(ARGUMENTS).arg(job).process_group(0);
+    command
+        .current_dir(shelf.root())
+        .args(ARGUMENTS)
+        .args(["--engine", engine, "--job-name", job])
+        .process_group(0);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -109,33 +111,32 @@ fn cut_short(job: &Path, dice: &mut Dice) {
     }
 }
 
-#[test]
-fn a_job_that_is_killed_at_any_point_ends_like_an_undisturbed_one() {
-    if !sandboxes_run() {
-        return;
-    }
-    let shelf = shelf();
+/// Kills jobs at random points, `kills` times in all, and lets each come to its end; `look` sees what the last process of a
+/// job left behind.
+fn storm(shelf: &Shelf, engine: &str, kills: usize, look: impl Fn(u32)) {
     let jobs = shelf.root().join("jobs");
     let begun = Instant::now();
-    assert_eq!(start(&shelf, "calm").wait().unwrap().code(), Some(1));
+    assert_eq!(start(shelf, engine, "calm").wait().unwrap().code(), Some(1));
     let whole = begun.elapsed();
     let (calm, calm_counts) = (outcomes(&jobs.join("calm")), counts(&jobs.join("calm")));
     assert_eq!(calm.len(), 12);
 
     let mut dice = Dice(20_261_129);
-    let (mut kills, mut round) = (0, 0);
-    while kills < KILLS {
+    let (mut killed, mut round) = (0, 0);
+    while killed < kills {
         round += 1;
         let name = format!("storm-{round}");
         let job = jobs.join(&name);
         let mut before: BTreeMap<PathBuf, u64> = BTreeMap::new();
         let last = loop {
-            let mut child = start(&shelf, &name);
-            // A job that goes on has less left each time, so that all of its points come up.
-            let delay = Duration::from_micros(dice.below(u64::try_from(whole.as_micros() / 3).unwrap()));
-            std::thread::sleep(delay);
-            // Only the program itself: that its sandboxes go with it is what is looked at.
-            child.kill().unwrap();
+            let mut child = start(shelf, engine, &name);
+            if killed < kills {
+                // A job that goes on has less left each time, so that all of its points come up.
+                let delay = dice.below(u64::try_from(whole.as_micros() / 3).unwrap());
+                std::thread::sleep(Duration::from_micros(delay));
+                // Only the program itself: that its sandboxes go with it is what is looked at.
+                child.kill().unwrap();
+            }
             let status = child.wait().unwrap();
             let after = results(&job);
             for (result, inode) in &before {
@@ -146,12 +147,12 @@ fn a_job_that_is_killed_at_any_point_ends_like_an_undisturbed_one() {
                 assert_eq!(status.code(), Some(1));
                 break child.id();
             }
-            kills += 1;
+            killed += 1;
             if dice.below(4) == 0 && job.exists() {
                 cut_short(&job, &mut dice);
             }
         };
-        assert_eq!(outcomes(&job), calm, "{name} after {kills} kills");
+        assert_eq!(outcomes(&job), calm, "{name} after {killed} kills");
         assert_eq!(counts(&job), calm_counts, "{name}");
         let log = std::fs::read_to_string(job.join("job.log")).unwrap();
         for trial in trials(&job) {
@@ -159,8 +160,140 @@ fn a_job_that_is_killed_at_any_point_ends_like_an_undisturbed_one() {
             let ends = log.lines().filter(|line| line.contains(&format!("{name} ended"))).count();
             assert!(ends <= 1, "{name} ended {ends} times");
         }
-        nothing_is_left(shelf.root(), last, true);
+        look(last);
         assert_eq!(children(&shelf.root().join(".seatrial/sandboxes")), Vec::<PathBuf>::new());
     }
-    eprintln!("{kills} kills in {round} jobs");
+    eprintln!("{killed} kills in {round} jobs");
+}
+
+#[test]
+fn a_job_that_is_killed_at_any_point_ends_like_an_undisturbed_one() {
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = shelf(Task::new);
+    storm(&shelf, "native", 200, |last| nothing_is_left(shelf.root(), last, true));
+}
+
+#[test]
+fn a_job_in_containers_that_is_killed_ends_like_an_undisturbed_one() {
+    if docker().is_none() {
+        return;
+    }
+    let shelf = shelf(contained);
+    storm(&shelf, "docker", 12, |_| {
+        assert_eq!(containers_of(shelf.root()), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn the_first_interrupt_lets_trials_end_and_the_same_command_goes_on() {
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("slow").solution("sleep 1\necho fixed > /app/state\n")]);
+    let run = || {
+        let mut command = binary();
+        command.current_dir(shelf.root()).args(["run", "--json", "-p", "tasks", "-j", "1", "-n", "3"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command
+    };
+    let child = run().spawn().unwrap();
+    let jobs = shelf.root().join("jobs");
+    let begun = || children(&jobs).first().is_some_and(|job| !trials(job).is_empty());
+    let end = Instant::now() + Duration::from_secs(60);
+    while !begun() {
+        assert!(Instant::now() < end, "no trial began");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    interrupt(child.id());
+    let drained = child.wait_with_output().unwrap();
+    assert_eq!(drained.status.code(), Some(130), "{drained:?}");
+    let lines = |bytes: &[u8]| -> Vec<Value> {
+        String::from_utf8_lossy(bytes).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let said = lines(&drained.stdout);
+    assert_eq!(said[0]["outcome"], json!({"reward": 1.0}));
+    assert_eq!((&said[1]["rewarded"], &said[1]["pending"]), (&json!(1), &json!(2)), "{said:?}");
+
+    let rest = run().output().unwrap();
+    assert_eq!(rest.status.code(), Some(0), "{rest:?}");
+    let said = lines(&rest.stdout);
+    let earlier: Vec<_> = said[..3].iter().map(|line| line["earlier"] == true).collect();
+    assert_eq!(earlier, [true, false, false]);
+    assert_eq!(children(&jobs).len(), 1, "the same command goes on with the same job");
+}
+
+#[test]
+fn a_second_interrupt_stops_trials_at_once() {
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("slow").solution("sleep 4242.5\n")]);
+    let mut command = binary();
+    command.current_dir(shelf.root()).args(["run", "-p", "tasks", "--job-name", "job"]);
+    let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn().unwrap();
+    let sleeps = || {
+        children(Path::new("/proc")).into_iter().any(|process| {
+            std::fs::read(process.join("cmdline")).is_ok_and(|line| line == b"sleep\x004242.5\x00")
+        })
+    };
+    let end = Instant::now() + Duration::from_secs(60);
+    while !sleeps() {
+        assert!(Instant::now() < end, "the agent did not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    interrupt(child.id());
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none() && sleeps(), "the first interrupt lets trials go on");
+    interrupt(child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    nothing_is_left(shelf.root(), child.id(), true);
+    assert!(!sleeps());
+    let result = json_of(&shelf.root().join("jobs/job/result.json"));
+    let stats = &result["stats"];
+    assert_eq!((&stats["n_running_trials"], &stats["n_pending_trials"]), (&json!(0), &json!(1)), "{result}");
+    assert_eq!(result["finished_at"], Value::Null);
+}
+
+/// Jobs and scratch on a disk of 3 MiB.
+#[test]
+fn a_full_disk_stops_the_job_and_room_lets_it_go_on() {
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("good")]);
+    let jobs = shelf.root().join("jobs");
+    std::fs::create_dir(&jobs).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=300k", "tmpfs"]).arg(&jobs).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a small disk needs the right to mount one");
+        return;
+    }
+    let _unmount = Unmount(jobs.clone());
+    let filler = jobs.join("filler");
+    std::fs::write(&filler, vec![1; 230 << 10]).unwrap();
+    let full = shelf.run_with(&["-n", "30", "--job-name", "job"]);
+    assert_eq!(full.ended.code, Some(6), "{:?}", full.ended);
+    assert!(full.ended.stderr.contains("run the same command again"), "{:?}", full.ended);
+    std::fs::remove_file(&filler).unwrap();
+    let enlarged = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&jobs).status();
+    assert!(enlarged.unwrap().success());
+    let job = shelf.run_with(&["-n", "30", "--job-name", "job"]);
+    assert_eq!(job.ended.code, Some(0), "{:?}", job.ended);
+    assert!(job.trials("good").len() == 30 && job.trials("good").iter().all(|trial| trial.is_rewarded(1.0)));
+}
+
+/// A mount that goes with the value.
+struct Unmount(PathBuf);
+
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn interrupt(process: u32) {
+    let status = Command::new("sh").args(["-c", "kill -s INT \"$0\"", &process.to_string()]).status();
+    assert!(status.unwrap().success());
 }
