@@ -176,6 +176,10 @@ impl Log {
             self.tail.clear();
             return None;
         }
+        // The daemon's own words stand in messages of their own.
+        if text.starts_with(" ---> ") || text.starts_with("Removing intermediate container") {
+            return None;
+        }
         self.tail.extend(text.as_bytes());
         let surplus = self.tail.len().saturating_sub(TAIL);
         self.tail.drain(..surplus);
@@ -185,7 +189,7 @@ impl Log {
     fn failure(&self, reason: String) -> SandboxError {
         let bytes: Vec<u8> = self.tail.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(" ---> ")).collect();
+        let lines: Vec<&str> = text.trim().lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
         SandboxError::Build { step: self.step.clone(), reason, tail }
     }

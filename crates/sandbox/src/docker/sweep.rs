@@ -80,6 +80,18 @@ impl Docker {
         Ok((removed, kept))
     }
 
+    /// What a sweep would remove, in order of name.
+    pub async fn look(&self, sweep: &Sweep) -> Result<Vec<Removed>, SandboxError> {
+        let judged = self.judged(sweep).await?;
+        let mut found: Vec<_> = judged
+            .into_iter()
+            .filter(|(_, verdict)| *verdict == Verdict::Remove)
+            .map(|(found, _)| found)
+            .collect();
+        found.sort();
+        Ok(found)
+    }
+
     /// All containers of ours with what is to become of them.
     async fn judged(&self, sweep: &Sweep) -> Result<Vec<(Removed, Verdict)>, SandboxError> {
         let label = match sweep {

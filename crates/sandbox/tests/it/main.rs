@@ -7,6 +7,7 @@
 )]
 
 mod conformance;
+mod docker;
 mod host;
 mod isolation;
 mod layers;
