@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use record::{Outcome, Reason};
+use record::Outcome;
 
 use super::document::{DOCUMENT_LIMIT, Directory, Document};
 use super::harbor::{ConfigDocument, ResultDocument, Said};
 use super::oddity::{Odd, What};
+use super::outcome::REWARD;
 use super::places::Place;
 use super::terminal_bench::{METADATA, Metadata, RESULTS, Run, TrialResults};
 use super::view::{Generation, Incomplete, PhaseView, TrialState, TrialView};
@@ -189,13 +190,15 @@ fn difference(trial: &TrialView, record: &TrialRecord) -> Option<What> {
     if record.trial != trial.name {
         return differs("trial", record.trial.clone(), trial.name.clone());
     }
-    let exception = |reason: Reason| rule(reason).exception.to_owned();
-    let said = match &record.outcome {
-        Outcome::Reward(reward) => (Some(*reward), record.exception.map(exception)),
-        Outcome::Failed { reason, .. } => (None, Some(exception(*reason))),
+    // A reward may stand beside a failure, in both documents or in none.
+    let named = record.rewards.as_ref().and_then(|rewards| rewards.get(REWARD)?.as_f64());
+    let (reward, reason) = match &record.outcome {
+        Outcome::Reward(reward) => (Some(*reward), record.exception),
+        Outcome::Failed { reason, .. } => (named, Some(*reason)),
     };
+    let said = (reward, reason.map(|reason| rule(reason).exception.to_owned()));
     let failure = trial.state.failure().map(|failure| failure.exception.clone());
-    let result = (trial.state.reward(), failure);
+    let result = (trial.rewards.get(REWARD).copied(), failure);
     if said == result {
         return None;
     }
@@ -271,13 +274,19 @@ impl TrialView {
 
     /// Takes over what a record knows better than the result.
     fn adopt(&mut self, record: TrialRecord, odd: &mut Odd) {
-        match (&mut self.state, record.outcome, record.exception) {
-            (TrialState::Errored { failure }, Outcome::Failed { reason, class, detail, .. }, _) => {
+        let failure = match &mut self.state {
+            TrialState::Errored { failure } | TrialState::Rewarded { failure: Some(failure), .. } => {
+                Some(failure)
+            }
+            _ => None,
+        };
+        match (failure, record.outcome, record.exception) {
+            (Some(failure), Outcome::Failed { reason, class, detail, .. }, _) => {
                 failure.reason = Some(reason);
                 failure.class = Some(class);
                 failure.message = detail;
             }
-            (TrialState::Rewarded { failure: Some(failure), .. }, _, Some(reason)) => {
+            (Some(failure), Outcome::Reward(_), Some(reason)) => {
                 failure.reason = Some(reason);
                 failure.class = Some(rule(reason).class);
             }

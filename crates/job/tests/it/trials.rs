@@ -335,8 +335,16 @@ fn the_record_counts_where_it_agrees_with_the_result() {
     graded["exception_info"] = exception_info("AgentTimeoutError");
     shelf.json("b/result.json", &graded);
     let trial = read("b", &late);
+    assert_eq!(kinds(&trial.oddities), ["time"]);
     assert_eq!((trial.state.reward(), trial.attempt), (Some(1.0), Some(3)));
     assert_eq!(trial.state.failure().unwrap().class, Some(FailureClass::Agent));
+    // The outcome may be the failure, with the reward beside it.
+    let rewards = Some([("reward".to_owned(), 1.into())].into());
+    let late = TrialRecord { rewards, ..record("b", failed(Reason::AgentTimeout)) };
+    let trial = read("b", &late);
+    assert_eq!(kinds(&trial.oddities), ["time"]);
+    assert_eq!((trial.state.reward(), trial.attempt), (Some(1.0), Some(3)));
+    assert_eq!(trial.state.failure().unwrap().message, "the disk is full");
 
     // A record is written before the result, so that alone it says only that the trial was cut off.
     std::fs::create_dir(shelf.path("c")).unwrap();
