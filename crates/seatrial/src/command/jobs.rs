@@ -158,6 +158,10 @@ fn show(output: Output, path: &Path) -> Result {
     }
     output.print(counts(&job))?;
     output.print(means(&job))?;
+    let retries: usize = job.trials.iter().map(|trial| trial.retries.len()).sum();
+    if retries > 0 {
+        output.print(format_args!("{retries} tried again"))?;
+    }
     if !job.oddities.is_empty() {
         output.print("\nodd:")?;
     }
