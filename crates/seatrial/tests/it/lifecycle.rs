@@ -656,3 +656,23 @@ fn a_root_agent_that_breaks_the_tools_does_not_keep_its_reward() {
         );
     }
 }
+
+#[test]
+fn every_reason_is_documented_with_what_follows_from_it() {
+    let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats.md");
+    let text = std::fs::read_to_string(formats).unwrap();
+    for reason in record::Reason::ALL {
+        let rule = trial::rule(reason);
+        let name = serde_json::to_value(reason).unwrap();
+        let row = format!("| `{}` | ", name.as_str().unwrap());
+        let found =
+            text.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("no row {row}"));
+        assert!(found.ends_with(&format!("| `{}` |", rule.exception)), "{found}");
+        // Those that depend on the phase say so in words.
+        if !matches!(reason, record::Reason::StorageLimit | record::Reason::TrialTimeout) {
+            let class = serde_json::to_value(rule.class).unwrap();
+            let retried = if rule.retryable { "yes" } else { "no" };
+            assert!(found.contains(&format!("| {} | {retried} |", class.as_str().unwrap())), "{found}");
+        }
+    }
+}

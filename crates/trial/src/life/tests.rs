@@ -91,7 +91,7 @@ impl Sandbox for Hangs {
 }
 
 /// Lives a trial of a small task on an engine that hangs, and checks that nothing is left.
-fn live(engine: Hangs, budgets: Budgets) -> Lived {
+fn live(engine: Hangs, budgets: &Budgets) -> Lived {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     let task = directory.path().join("task");
@@ -124,7 +124,7 @@ fn live(engine: Hangs, budgets: Budgets) -> Lived {
         name: "trial",
         scratch: directory.path().join("scratch"),
         files: &files,
-        budgets,
+        budgets: *budgets,
         network_allowed: false,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -182,7 +182,7 @@ fn every_phase_ends_at_its_own_limit() {
         ),
     ];
     for (engine, budgets, expected) in cases {
-        assert_eq!(failure(&live(engine, budgets)), expected, "{engine:?}");
+        assert_eq!(failure(&live(engine, &budgets)), expected, "{engine:?}");
     }
 }
 
@@ -196,7 +196,7 @@ fn the_whole_trial_ends_at_its_limit_wherever_it_is() {
         (Hangs::Script("/solution/solve.sh"), Agent, false, Phase::Agent),
         (Hangs::Script("/tests/test.sh"), Task, false, Phase::Verifier),
     ] {
-        let lived = live(engine, Budgets { trial_sec: Some(0.2), ..Budgets::default() });
+        let lived = live(engine, &Budgets { trial_sec: Some(0.2), ..Budgets::default() });
         assert_eq!(failure(&lived), (Reason::TrialTimeout, class, retryable), "{engine:?}");
         let failed = lived.phases.iter().find(|record| record.outcome != job::PhaseOutcome::Done).unwrap();
         assert_eq!(failed.phase, phase);
