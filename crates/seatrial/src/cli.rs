@@ -64,6 +64,8 @@ pub enum Command {
     /// Shows jobs, Seatrial's and Harbor's own.
     #[command(subcommand)]
     Jobs(JobsCommand),
+    /// Removes what killed runs left behind: containers, directories, control groups.
+    Gc(Gc),
     /// Prints the digests of task directories.
     Digest(Digest),
     /// Prints the completions of a shell.
@@ -310,6 +312,17 @@ pub struct JobsOne {
     /// The directory of a job, or the name of one in `jobs`.
     #[arg(value_hint = ValueHint::DirPath)]
     pub job: PathBuf,
+}
+
+/// `seatrial gc`.
+#[derive(Debug, Args, Default)]
+pub struct Gc {
+    /// Removes all containers of one job instead, even while it runs.
+    #[arg(long = "run", value_name = "JOB-ID")]
+    pub job: Option<String>,
+    /// Also removes images that were built for tasks and that no container uses; the next run builds them again.
+    #[arg(long, conflicts_with = "job")]
+    pub images: bool,
 }
 
 /// `seatrial digest`.

@@ -26,6 +26,8 @@ use crate::interruption;
 const TRIAL_MEMORY: u64 = 1 << 30;
 /// Free space without which no further trial begins.
 const DISK_RESERVE: u64 = 256 << 20;
+/// Where scratch directories lie, in the directory of derived files.
+pub const SANDBOXES: &str = "sandboxes";
 /// Held by the process that owns a scratch directory.
 const LOCK: &str = "lock";
 /// The longest that one `RUN` line may take.
@@ -78,7 +80,7 @@ impl Workbench {
         if !ignore.exists() {
             artifact::write_atomic(&ignore, b"*\n")?;
         }
-        let scratch = Scratch::open(&places.state.join("sandboxes")).or_exit(Exit::Failed)?;
+        let scratch = Scratch::open(&places.state.join(SANDBOXES)).or_exit(Exit::Failed)?;
         let runtime = Runtime::new().or_exit(Exit::Failed)?;
         let run = Box::new(StepRunner::new(native.clone()).with_timeout(BUILD_LIMIT));
         let config = ImagesConfig {
@@ -184,20 +186,41 @@ impl Scratch {
         let directory = tempfile::Builder::new().prefix("run-").tempdir_in(parent)?;
         let lock = File::create(directory.path().join(LOCK))?;
         lock.lock()?;
-        for entry in fs_err::read_dir(parent)? {
-            let path = entry?.path();
-            if path == directory.path() {
-                continue;
-            }
-            let deserted = match File::open(path.join(LOCK)) {
-                Ok(lock) => lock.try_lock().is_ok(),
-                Err(error) => error.kind() == ErrorKind::NotFound,
-            };
-            if deserted && let Err(error) = fs_err::remove_dir_all(&path) {
+        for path in Self::deserted(parent)? {
+            if let Err(error) = sandbox::native::remove_tree(&path) {
                 tracing::warn!(%error, "a deserted sandbox directory cannot be removed");
             }
         }
         Ok(Self { directory, _lock: lock })
+    }
+
+    /// Removes the directories below `parent` that killed processes left behind; returns them in order.
+    pub fn sweep(parent: &Path) -> io::Result<Vec<PathBuf>> {
+        if !parent.is_dir() {
+            return Ok(Vec::new());
+        }
+        let everybody = File::create(parent.with_extension(LOCK))?;
+        everybody.lock()?;
+        let deserted = Self::deserted(parent)?;
+        deserted.iter().try_for_each(|path| sandbox::native::remove_tree(path))?;
+        Ok(deserted)
+    }
+
+    /// The directories whose process is gone, in order. Whoever asks holds the lock for everybody.
+    fn deserted(parent: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut deserted = Vec::new();
+        for entry in fs_err::read_dir(parent)? {
+            let path = entry?.path();
+            let free = match File::open(path.join(LOCK)) {
+                Ok(lock) => lock.try_lock().is_ok(),
+                Err(error) => error.kind() == ErrorKind::NotFound,
+            };
+            if free {
+                deserted.push(path);
+            }
+        }
+        deserted.sort();
+        Ok(deserted)
     }
 
     /// The directory.

@@ -24,4 +24,11 @@ pub use engine::{Native, NativeConfig};
 pub use init::init_main;
 pub use launch::INIT_ARGUMENT;
 pub use probe::{Probe, probe};
+pub use scratch::remove_tree;
 pub use step::StepRunner;
+
+/// Removes the control groups that killed programs of this kind left behind, and nothing else; returns them in order.
+/// Whoever sets the engine up does the same.
+pub fn sweep_groups() -> Vec<std::path::PathBuf> {
+    cgroup::Hierarchy::discover().sweep()
+}

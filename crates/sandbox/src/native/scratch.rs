@@ -66,7 +66,7 @@ impl Drop for Scratch {
 
 /// Removes a directory tree that hostile programs may have shaped: never follows a link, opens up closed
 /// directories, and takes any depth with few descriptors. A missing tree is fine.
-pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+pub fn remove_tree(path: &Path) -> io::Result<()> {
     let named = |error: Errno| io::Error::other(format!("removing {}: {error}", path.display()));
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::other(format!("{} cannot be removed", path.display())));

@@ -3,6 +3,7 @@
 pub mod check;
 pub mod digest;
 pub mod doctor;
+pub mod gc;
 pub mod init;
 pub mod jobs;
 pub mod manual;

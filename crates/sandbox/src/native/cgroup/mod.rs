@@ -72,13 +72,15 @@ impl Hierarchy {
         }
     }
 
-    /// Removes groups that processes of this program left behind when they were killed.
-    pub(crate) fn sweep(&self) {
-        match self {
-            Self::None => {}
-            Self::V1(parents) => parents.directories().for_each(sweep),
+    /// Removes groups that processes of this program left behind when they were killed; returns them in order.
+    pub(crate) fn sweep(&self) -> Vec<PathBuf> {
+        let mut removed: Vec<PathBuf> = match self {
+            Self::None => Vec::new(),
+            Self::V1(parents) => parents.directories().flat_map(sweep).collect(),
             Self::V2(parent) => sweep(parent.directory()),
-        }
+        };
+        removed.sort();
+        removed
     }
 
     /// Makes a group with the limits that can be held.
@@ -197,15 +199,17 @@ pub(crate) fn group_name(number: u64) -> String {
 
 const PREFIX: &str = "seatrial-";
 
-fn sweep(parent: &Path) {
+fn sweep(parent: &Path) -> Vec<PathBuf> {
+    let mut removed = Vec::new();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(owner) = name.to_str().and_then(owner_of) else { continue };
-        if !Path::new(&format!("/proc/{owner}")).exists() {
-            // Only empty groups can be removed, so this cannot hurt one that is in use after all.
-            let _ = rustix::fs::rmdir(entry.path());
+        // Only empty groups can be removed, so this cannot hurt one that is in use after all.
+        if !Path::new(&format!("/proc/{owner}")).exists() && rustix::fs::rmdir(entry.path()).is_ok() {
+            removed.push(entry.path());
         }
     }
+    removed
 }
 
 /// The process that made a group, from the group's name.

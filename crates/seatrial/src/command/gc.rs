@@ -1,0 +1,106 @@
+//! `seatrial gc`: removes what killed runs left behind, and says what that was.
+//!
+//! Nothing is touched that does not carry the marks of this program, and nothing whose process is alive.
+
+use std::path::{Path, PathBuf};
+
+use sandbox::SandboxError;
+use sandbox::docker::{Docker, DockerConfig, Kept, Removed, Sweep};
+use serde_json::json;
+
+use crate::cli;
+use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::output::Output;
+use crate::workbench::{SANDBOXES, Scratch, run_alone};
+
+/// What was removed, and what was not.
+#[derive(Debug, Default)]
+struct Collected {
+    directories: Vec<PathBuf>,
+    groups: Vec<PathBuf>,
+    containers: Vec<Removed>,
+    /// Containers that were left because somebody uses them.
+    kept: Vec<Kept>,
+    images: Vec<String>,
+    /// Why no containers were looked at.
+    no_daemon: Option<String>,
+}
+
+/// Removes, and reports; exits with 1 when something could not be removed.
+pub fn run(output: Output, directory: &Path, arguments: &cli::Gc) -> Result {
+    let mut collected = Collected::default();
+    if arguments.job.is_none() {
+        collected.directories =
+            Scratch::sweep(&directory.join(".seatrial").join(SANDBOXES)).or_exit(Exit::Failed)?;
+        collected.groups = sandbox::native::sweep_groups();
+    }
+    run_alone(containers(arguments, &mut collected))?;
+    report(output, &collected)
+}
+
+async fn containers(arguments: &cli::Gc, collected: &mut Collected) -> Result {
+    let failed = |error: SandboxError| Failure::from_error(Exit::Failed, &error);
+    let docker = match Docker::connect(&DockerConfig::default()).await {
+        Ok(docker) => docker,
+        // Without a daemon there are no containers, but then a job by name was not what is there.
+        Err(SandboxError::Unavailable { reason, .. }) if arguments.job.is_none() => {
+            collected.no_daemon = Some(reason);
+            return Ok(());
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let sweep = arguments.job.clone().map_or(Sweep::Orphans, Sweep::Job);
+    (collected.containers, collected.kept) = docker.sweep(&sweep).await.map_err(failed)?;
+    if arguments.images {
+        collected.images = docker.sweep_images().await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn report(output: Output, collected: &Collected) -> Result {
+    let Collected { directories, groups, containers, kept, images, no_daemon } = collected;
+    output.json(&json!({
+        "containers": containers.iter().map(|removed| json!({ "sandbox": removed.sandbox, "id": removed.id })).collect::<Vec<_>>(),
+        "kept": kept.iter().map(|kept| json!({ "sandbox": kept.sandbox, "id": kept.id, "reason": kept.reason })).collect::<Vec<_>>(),
+        "images": images,
+        "directories": directories,
+        "control_groups": groups,
+        "no_daemon": no_daemon,
+    }))?;
+    for removed in containers {
+        output.print(format_args!(
+            "removed container {} of sandbox {}",
+            short(&removed.id),
+            removed.sandbox
+        ))?;
+    }
+    for image in images {
+        output.print(format_args!("removed image {image}"))?;
+    }
+    for path in directories {
+        output.print(format_args!("removed directory {}", path.display()))?;
+    }
+    for path in groups {
+        output.print(format_args!("removed control group {}", path.display()))?;
+    }
+    for kept in kept {
+        output.print(format_args!(
+            "kept container {} of sandbox {}: {}",
+            short(&kept.id),
+            kept.sandbox,
+            kept.reason
+        ))?;
+    }
+    if let Some(reason) = no_daemon {
+        output.say(format_args!("containers were not looked at: {reason}"));
+    }
+    if containers.is_empty() && images.is_empty() && directories.is_empty() && groups.is_empty() {
+        output.print("nothing to remove")?;
+    }
+    Ok(())
+}
+
+/// As much of a container's id as its daemon's own tools show.
+fn short(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
+}
