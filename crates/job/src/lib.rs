@@ -27,7 +27,7 @@ pub use config::{
     AgentConfig, EnvironmentConfig, JobConfig, RetryConfig, TaskConfig, TrialConfig, VerifierConfig,
 };
 pub use error::JobError;
-pub use lock::{job_lock, trial_lock};
+pub use lock::{job_lock_text, trial_lock};
 pub use manifest::{ArtifactEntry, ArtifactKind, ArtifactStatus, manifest_text};
 pub use policy::{ExceptionPolicy, PolicyOverride, PolicyOverrides, never_retried, policy_of};
 pub use read::{

@@ -1,11 +1,14 @@
 //! `lock.json` of jobs and trials: what exactly was run.
 
+use std::cell::RefCell;
+
 use ident::Digest;
 use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::ser::{Error as _, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
-use crate::{RetryConfig, TrialConfig, utc};
+use crate::{RetryConfig, TrialConfig, to_text, utc};
 
 /// The lock of a trial on a local task. Nulls are left out at every depth, as Harbor does; two task locks are equal when
 /// their digests are.
@@ -43,23 +46,49 @@ pub fn trial_lock(
     })))
 }
 
-/// The lock of a job from the locks of its trials, in the order of the plan.
+/// The text of a job's lock from the locks of its trials, in the order of the plan; no more than one of them is in memory as a
+/// value at a time.
 ///
 /// Harbor names its own version in it and compares everything but that and the time. Seatrial names no version of Harbor.
-pub fn job_lock(
+pub fn job_lock_text(
     created_at: Timestamp,
     n_concurrent_trials: usize,
     retry: &RetryConfig,
-    trials: &[Value],
-) -> Result<Value, serde_json::Error> {
-    Ok(without_nulls(json!({
-        "schema_version": 3,
-        "created_at": utc(created_at),
-        "harbor": {},
-        "n_concurrent_trials": n_concurrent_trials,
-        "retry": value(retry)?,
-        "trials": trials,
-    })))
+    trials: impl Iterator<Item = Result<Value, serde_json::Error>>,
+) -> Result<String, serde_json::Error> {
+    let lock = JobLock {
+        schema_version: 3,
+        created_at: utc(created_at),
+        harbor: Map::new(),
+        n_concurrent_trials,
+        retry: without_nulls(value(retry)?),
+        trials: Trials(RefCell::new(trials)),
+    };
+    to_text(&lock)
+}
+
+#[derive(Serialize)]
+#[serde(bound = "Trials<I>: Serialize")]
+struct JobLock<I> {
+    schema_version: u32,
+    created_at: String,
+    harbor: Map<String, Value>,
+    n_concurrent_trials: usize,
+    retry: Value,
+    trials: Trials<I>,
+}
+
+/// The rest of an iterator as a list.
+struct Trials<I>(RefCell<I>);
+
+impl<I: Iterator<Item = Result<Value, serde_json::Error>>> Serialize for Trials<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for trial in &mut *self.0.borrow_mut() {
+            list.serialize_element(&trial.map_err(S::Error::custom)?)?;
+        }
+        list.end()
+    }
 }
 
 fn value<T: Serialize>(part: &T) -> Result<Value, serde_json::Error> {
@@ -87,15 +116,16 @@ mod tests {
 
     #[test]
     fn a_job_lock_has_harbors_keys_in_harbors_order() {
-        let lock =
-            job_lock(Timestamp::UNIX_EPOCH, 4, &RetryConfig::default(), &[json!({"a": null})]).unwrap();
+        let trials = [Ok(json!({"a": 1})), Ok(json!({}))].into_iter();
+        let text = job_lock_text(Timestamp::UNIX_EPOCH, 4, &RetryConfig::default(), trials).unwrap();
+        let lock: Value = serde_json::from_str(&text).unwrap();
         let keys: Vec<_> = lock.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(
             keys,
             ["schema_version", "created_at", "harbor", "n_concurrent_trials", "retry", "trials"]
         );
         assert_eq!(lock["created_at"], "1970-01-01T00:00:00.000000Z");
-        assert_eq!(lock["trials"], json!([{}]));
+        assert_eq!(lock["trials"], json!([{"a": 1}, {}]));
         let retry: Vec<_> = lock["retry"].as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(
             retry,

@@ -190,7 +190,7 @@ impl Job {
         }
         self.begin()?;
         let lock = self.lock(plan)?;
-        artifact::write_atomic(&self.path().join("lock.json"), job::to_text(&lock)?.as_bytes())?;
+        artifact::write_atomic(&self.path().join("lock.json"), lock.as_bytes())?;
         if !reports.is_empty() {
             self.directory.log(&format!(
                 "{} trials had ended before, {} are left",
@@ -249,17 +249,16 @@ impl Job {
 }
 
 impl Job {
-    /// The job's `lock.json`: the lock of every planned trial.
-    fn lock(&self, plan: &Plan) -> Result<serde_json::Value, TrialError> {
+    /// The text of the job's `lock.json`: the lock of every planned trial.
+    fn lock(&self, plan: &Plan) -> Result<String, TrialError> {
         let engine = self.resources.engine.name();
-        let lock = |trial: &PlannedTrial| {
+        let locks = plan.trials().iter().map(|trial| {
             let config = documents::trial_config(trial, &self.spec, self.path(), self.id(), engine);
             job::trial_lock(&config, &trial.task.name, &trial.task.digests.content_hash)
-        };
-        let locks = plan.trials().iter().map(lock).collect::<Result<Vec<_>, _>>()?;
+        });
         let retry = documents::retry_config(&self.spec);
         let slots = self.resources.admission.slots();
-        Ok(job::job_lock(self.directory.record.started_at, slots, &retry, &locks)?)
+        Ok(job::job_lock_text(self.directory.record.started_at, slots, &retry, locks)?)
     }
 
     /// Sorts a plan into what has ended before and what is to be run, with positions, and counts the former.
