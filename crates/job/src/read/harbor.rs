@@ -126,7 +126,7 @@ struct Policy {
     has_valid_reward: Field<bool>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Span {
     started_at: Field<Time>,
@@ -193,6 +193,7 @@ impl ResultDocument {
         let mut failures: Vec<_> = failure(self.exception_info, "exception_info", odd).into_iter().collect();
         (said.started_at, said.finished_at) =
             span(Span { started_at: self.started_at, finished_at: self.finished_at }, "", odd);
+        let agent_is_null = self.agent_execution == Field::Null;
         let spans = [
             (Phase::Start, "environment_setup", self.environment_setup),
             (Phase::Setup, "agent_setup", self.agent_setup),
@@ -219,6 +220,9 @@ impl ResultDocument {
                 .map(|failure| Failure { step: Some(label), ..failure });
             failures.extend(failure.clone());
             said.steps.push(StepView { name, rewards, failure });
+        }
+        if agent_is_null && said.steps.is_empty() && !said.rewards.is_empty() {
+            odd.add(What::NoAgent);
         }
         let claimed = self.reward_valid.take("reward_valid", odd);
         said.state = Some(decide(&said.rewards, failures, claimed, odd));
@@ -315,6 +319,7 @@ fn failure(info: Field<Object<ExceptionInfo>>, key: &str, odd: &mut Odd) -> Opti
         reason,
         class: reason.map(|reason| rule(reason).class),
         policy,
+        retryable: policy.should_retry,
         step: None,
         exception,
     })

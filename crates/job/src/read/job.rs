@@ -10,7 +10,7 @@ use super::head::Opened;
 use super::oddity::{Odd, What};
 use super::tally::Tally;
 use super::trial::{TrialEntry, Trials};
-use super::view::{Generation, TrialState, TrialView};
+use super::view::{Generation, TrialState, TrialView, lossy};
 use super::{Moment, Oddity};
 use crate::JobError;
 
@@ -42,7 +42,8 @@ pub struct JobView {
 pub struct JobHead {
     /// The job's name: that of its configuration, else that of its directory.
     pub name: String,
-    /// Its directory.
+    /// Its directory. Where it is written as text, what is not UTF-8 is replaced.
+    #[serde(serialize_with = "lossy")]
     pub directory: PathBuf,
     /// What wrote it.
     pub generation: Generation,

@@ -130,6 +130,9 @@ pub enum What {
     /// Rewards, none of which is called `reward`.
     #[error("has rewards called {} and none called `reward`", .0.join(", "))]
     NoRewardKey(Vec<String>),
+    /// A reward of a trial whose agent never began, which says nothing about the agent.
+    #[error("has a reward, but its agent never began")]
+    NoAgent,
     /// `reward_valid` is not what follows from rewards and exceptions.
     #[error("says `reward_valid` is {claimed}, which does not follow from its rewards and exceptions")]
     ValidityDiffers {
@@ -273,6 +276,7 @@ impl What {
             Self::UnknownVersion(_) => "unknown_version",
             Self::OtherName(_) => "other_name",
             Self::NoRewardKey(_) => "no_reward_key",
+            Self::NoAgent => "no_agent",
             Self::ValidityDiffers { .. } => "validity_differs",
             Self::RecordDiffers { .. } => "record_differs",
             Self::RecordWithoutResult => "record_without_result",

@@ -49,6 +49,7 @@ mod tests {
             reason: reason_of(exception),
             class: None,
             policy: policy_of(exception),
+            retryable: policy_of(exception).should_retry,
             step: None,
         }
     }

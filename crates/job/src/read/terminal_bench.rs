@@ -147,6 +147,7 @@ fn failure(mode: String) -> Failure {
         reason,
         class: reason.map(|reason| rule(reason).class),
         policy: ExceptionPolicy { has_valid_reward: true, ..known },
+        retryable: known.should_retry,
         step: None,
     }
 }

@@ -281,14 +281,16 @@ impl TrialView {
             _ => None,
         };
         match (failure, record.outcome, record.exception) {
-            (Some(failure), Outcome::Failed { reason, class, detail, .. }, _) => {
+            (Some(failure), Outcome::Failed { reason, class, retryable, detail }, _) => {
                 failure.reason = Some(reason);
                 failure.class = Some(class);
+                failure.retryable = retryable;
                 failure.message = detail;
             }
             (Some(failure), Outcome::Reward(_), Some(reason)) => {
                 failure.reason = Some(reason);
                 failure.class = Some(rule(reason).class);
+                failure.retryable = rule(reason).retryable;
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! A trial as it is seen by whoever looks at jobs, whatever wrote it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use record::{FailureClass, Reason};
 use serde::Serialize;
@@ -17,7 +17,8 @@ use crate::{EarlierTry, ExceptionPolicy, Phase, PhaseOutcome, Usage};
 pub struct TrialView {
     /// The trial's name: what its result says, else that of its directory.
     pub name: String,
-    /// Its directory.
+    /// Its directory. Where it is written as text, what is not UTF-8 is replaced.
+    #[serde(serialize_with = "lossy")]
     pub directory: PathBuf,
     /// What wrote it.
     pub generation: Generation,
@@ -68,6 +69,11 @@ pub struct TrialView {
     pub retries: Vec<EarlierTry>,
     /// What is odd about its files; paths are relative to its directory.
     pub oddities: Vec<Oddity>,
+}
+
+/// Writes a path that need not be UTF-8.
+pub(super) fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }
 
 /// What wrote a trial or a job.
@@ -184,6 +190,8 @@ pub struct Failure {
     pub class: Option<FailureClass>,
     /// What follows from it, as written, else from the name.
     pub policy: ExceptionPolicy,
+    /// Whether another try may help: what Seatrial's record says where it agrees with the result, else what the policy says.
+    pub retryable: bool,
     /// The step it happened in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,

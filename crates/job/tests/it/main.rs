@@ -3,6 +3,7 @@
 
 mod corpus;
 mod documents;
+mod hostile;
 mod jobs;
 mod shelf;
 mod trials;

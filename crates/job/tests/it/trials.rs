@@ -128,6 +128,52 @@ fn a_reward_counts_beside_an_exception_as_its_policy_says() {
 }
 
 #[test]
+fn what_may_be_tried_again_is_told_from_what_may_not() {
+    let shelf = Shelf::new();
+    for (exception, retryable) in [
+        ("VerifierTimeoutError", false),
+        ("RewardFileNotFoundError", false),
+        ("RuntimeError", true),
+        ("EnvironmentStartTimeoutError", true),
+        ("AgentTimeoutError", false),
+    ] {
+        shelf.errored("a", "a", exception);
+        let trial = read_trial(&shelf.path("a")).unwrap();
+        assert_eq!(trial.state.failure().map(|failure| failure.retryable), Some(retryable), "{exception}");
+    }
+}
+
+#[test]
+fn a_zero_without_an_agent_is_no_ordinary_zero() {
+    let shelf = Shelf::new();
+    let mut nothing = result("a", "a");
+    nothing["verifier_result"] = json!({"rewards": {"reward": 0.0}});
+    nothing["agent_execution"] = json!(null);
+    shelf.json("a/result.json", &nothing);
+    assert_eq!(kinds(&read_trial(&shelf.path("a")).unwrap().oddities), ["no_agent"]);
+    // A machine that broke down is an error, whatever reward lies beside it.
+    nothing["exception_info"] = exception_info("EnvironmentStartTimeoutError");
+    shelf.json("a/result.json", &nothing);
+    let trial = read_trial(&shelf.path("a")).unwrap();
+    assert!(
+        matches!(&trial.state, TrialState::Errored { failure } if failure.class == Some(FailureClass::Infrastructure))
+    );
+    assert_eq!(trial.rewards.get("reward"), Some(&0.0));
+}
+
+#[test]
+fn names_that_are_not_utf8_can_be_shown() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let shelf = Shelf::new();
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    std::fs::create_dir(shelf.root().join(name)).unwrap();
+    std::fs::write(shelf.root().join(name).join("result.json"), "{\"task_name\": \"a\"}").unwrap();
+    let job = job::read_job(shelf.root()).unwrap();
+    assert_eq!((job.trials[0].name.as_str(), job.oddities.len()), ("caf\u{fffd}", 0));
+    assert!(serde_json::to_string(&job).unwrap().contains("caf\u{fffd}"));
+}
+
+#[test]
 fn odd_fields_are_reported_and_the_others_are_read() {
     let shelf = Shelf::new();
     let mut odd = result("a", "a");
