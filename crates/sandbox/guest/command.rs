@@ -153,6 +153,12 @@ impl Run {
         // Set when the command has ended.
         let mut end: Option<(Status, Instant)> = None;
         loop {
+            if let Some((status, grace)) = &end {
+                let open = streams.iter().any(|stream| stream.pipe.is_some());
+                if !open || Instant::now() >= *grace {
+                    return Ok(status.clone());
+                }
+            }
             let mut fds = vec![self.children.as_raw_fd()];
             // A negative number is not looked at.
             fds.push(if end.is_none() { socket.as_raw_fd() } else { -1 });
@@ -167,11 +173,7 @@ impl Run {
                 while (&self.children).read(&mut buffer).is_ok() {}
                 self.reap()?;
             }
-            if let Some((status, grace)) = &end {
-                let open = streams.iter().any(|stream| stream.pipe.is_some());
-                if !open || Instant::now() >= *grace {
-                    return Ok(status.clone());
-                }
+            if end.is_some() {
                 continue;
             }
             let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);

@@ -10,6 +10,7 @@ mod bases;
 mod cheats;
 mod command_line;
 mod docker;
+mod gc;
 mod interrupt;
 mod jobs;
 mod leftovers;
