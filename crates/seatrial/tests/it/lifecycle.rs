@@ -6,7 +6,84 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::project::{binary, children, ended, sandboxes_run, tree};
-use crate::tasks::{FIX, Shelf, Task, Trial};
+use crate::tasks::{FIX, Job, Shelf, Task, Trial};
+
+/// Where a test runs its trials.
+struct Engine {
+    name: &'static str,
+    /// An image with Python and the usual tools.
+    image: &'static str,
+}
+
+const NATIVE: Engine = Engine { name: "native", image: HOST };
+const DOCKER: Engine = Engine { name: "docker", image: "seatrial.test/base:1" };
+/// What tasks here start from until an engine has its own.
+const HOST: &str = "seatrial.local/host";
+
+impl Engine {
+    /// Writes the tasks, starting from the engine's own image.
+    fn shelf(&self, tasks: impl IntoIterator<Item = Task>) -> Shelf {
+        Shelf::new(tasks.into_iter().map(|mut task| {
+            for text in [&mut task.dockerfile, &mut task.settings] {
+                *text = text.replace(HOST, self.image);
+            }
+            task
+        }))
+    }
+
+    /// Runs the oracle on all tasks.
+    fn run(&self, shelf: &Shelf) -> Job {
+        shelf.run_with(&[
+            "--agent",
+            "oracle",
+            "--job-name",
+            "job",
+            "--engine",
+            self.name,
+            "--max-retries",
+            "0",
+        ])
+    }
+}
+
+/// Tests of every engine that this machine has.
+macro_rules! on_every_engine {
+    ($($test:ident),* $(,)?) => {
+        mod native {
+            $(#[test]
+            fn $test() {
+                if crate::project::sandboxes_run() {
+                    super::$test(&super::NATIVE);
+                }
+            })*
+        }
+
+        mod docker {
+            $(#[test]
+            fn $test() {
+                if crate::docker::docker().is_some() {
+                    super::$test(&super::DOCKER);
+                }
+            })*
+        }
+    };
+}
+
+on_every_engine!(
+    every_phase_leaves_its_begin_its_end_and_what_came_of_it,
+    an_agent_that_runs_into_its_limit_is_graded_and_does_not_pass_for_it,
+    healthchecks_wait_as_docker_does,
+    users_variables_and_working_directories_are_those_of_the_task,
+    files_beside_a_prebuilt_image_are_brought_in,
+    artifacts_are_kept_by_their_entries_and_listed,
+    a_separate_verifier_sees_artifacts_and_nothing_else,
+    steps_follow_each_other_and_give_one_reward,
+    a_task_of_two_steps_leaves_what_harbor_leaves,
+    what_a_verifier_leaves_is_read_with_bounds,
+    missing_tools_are_named_and_never_a_silent_zero,
+    what_trials_do_not_offer_is_refused_by_name,
+    a_root_agent_that_breaks_the_tools_does_not_keep_its_reward,
+);
 
 /// Settings that every task here begins with.
 const LIMITS: &str = "[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 60\n";
@@ -49,18 +126,14 @@ fn memory_is_limited() -> bool {
     groups["ok"] == true
 }
 
-#[test]
-fn every_phase_leaves_its_begin_its_end_and_what_came_of_it() {
-    if !sandboxes_run() {
-        return;
-    }
-    let shelf = Shelf::new([
+fn every_phase_leaves_its_begin_its_end_and_what_came_of_it(engine: &Engine) {
+    let shelf = engine.shelf([
         Task::new("good"),
         Task::new("silent").verifier(":\n"),
         Task::new("no-image").dockerfile_line("RUN exit 3"),
         Task::new("unsupported").settings("[environment]\ngpus = 1\n"),
     ]);
-    let job = shelf.run("oracle", "job");
+    let job = engine.run(&shelf);
     let whole = ["build done", "start done", "setup done", "agent done", "collect done"];
     let with = |rest: &[&'static str]| [&whole[..], rest].concat();
     assert_eq!(phases(&job.trial("good")), with(&["verifier done", "destroy done"]));
@@ -80,21 +153,17 @@ fn every_phase_leaves_its_begin_its_end_and_what_came_of_it() {
     }
 }
 
-#[test]
-fn an_agent_that_runs_into_its_limit_is_graded_and_does_not_pass_for_it() {
-    if !sandboxes_run() {
-        return;
-    }
+fn an_agent_that_runs_into_its_limit_is_graded_and_does_not_pass_for_it(engine: &Engine) {
     let limit = "[agent]\ntimeout_sec = 1\n[verifier]\ntimeout_sec = 60\n";
     let late = format!(
         "{FIX}(trap '' TERM; while :; do echo 1 > /logs/verifier/reward.txt; sleep 0.1; done) &\nsleep 4343\n"
     );
-    let shelf = Shelf::new([
+    let shelf = engine.shelf([
         Task::new("late").settings(limit).solution(&late),
         Task::new("late-and-wrong").settings(limit).solution("sleep 4343\n"),
         Task::new("late-and-silent").settings(limit).solution("sleep 4343\n").verifier(":\n"),
     ]);
-    let job = shelf.run("oracle", "job");
+    let job = engine.run(&shelf);
     assert_eq!(job.ended.code, Some(1), "{:?}", job.ended);
     for (task, reward) in
         [("late", json!(1.0)), ("late-and-wrong", json!(0.0)), ("late-and-silent", Value::Null)]
@@ -113,18 +182,14 @@ fn an_agent_that_runs_into_its_limit_is_graded_and_does_not_pass_for_it() {
     assert!(job.trial("late-and-silent").detail().contains("no reward either"));
 }
 
-#[test]
-fn healthchecks_wait_as_docker_does() {
-    if !sandboxes_run() {
-        return;
-    }
+fn healthchecks_wait_as_docker_does(engine: &Engine) {
     let settings = |command: &str, rest: &str| {
         format!(
             "{LIMITS}[environment]\nbuild_timeout_sec = 60\n[environment.healthcheck]\ncommand = '''{command}'''\n{rest}\n"
         )
     };
     let third = "echo x >> /tmp/tries; [ $(wc -l < /tmp/tries) -ge 3 ]";
-    let shelf = Shelf::new([
+    let shelf = engine.shelf([
         Task::new("third-try").settings(&settings(third, "interval_sec = 0.05\nretries = 3")),
         Task::new("too-few").settings(&settings(third, "interval_sec = 0.05\nretries = 2")),
         Task::new("start-period").settings(&settings(
@@ -133,7 +198,7 @@ fn healthchecks_wait_as_docker_does() {
         )),
         Task::new("hangs").settings(&settings("echo waiting; sleep 4444", "timeout_sec = 0.5\nretries = 1")),
     ]);
-    let job = shelf.run("oracle", "job");
+    let job = engine.run(&shelf);
     for task in ["third-try", "start-period"] {
         let trial = job.trial(task);
         assert!(trial.is_rewarded(1.0), "{task}: {}", trial.line);
@@ -148,18 +213,14 @@ fn healthchecks_wait_as_docker_does() {
     }
 }
 
-#[test]
-fn users_variables_and_working_directories_are_those_of_the_task() {
-    if !sandboxes_run() {
-        return;
-    }
+fn users_variables_and_working_directories_are_those_of_the_task(engine: &Engine) {
     let settings = "[agent]\ntimeout_sec = 60\nuser = \"nobody\"\n[verifier]\ntimeout_sec = 60\nuser = \"nobody\"\n\
         [verifier.env]\nWANTED = \"fixed\"\n[environment]\nworkdir = \"/app/deep\"\n\
         [environment.env]\nPLACE = \"/app\"\nOTHER = \"${NOT_THERE:-default}\"\n[solution.env]\nSECRET = \"word\"\n";
     let solution = "[ \"$(id -un)\" = nobody ] && [ \"$PWD\" = /app/deep ] && [ \"$SECRET\" = word ] && [ \"$OTHER\" = default ] && echo fixed > $PLACE/state\necho published > /logs/artifacts/note\n";
     let verifier = "[ \"$(id -un)\" = nobody ] && [ \"$PWD\" = /app/deep ] && [ -z \"$SECRET\" ] && [ \"$(cat $PLACE/state)\" = \"$WANTED\" ] && reward=1 || reward=0\n\
         echo $reward > /logs/verifier/reward.txt\n";
-    let shelf = Shelf::new([
+    let shelf = engine.shelf([
         Task::new("ordinary")
             .settings(settings)
             .dockerfile_line("RUN mkdir /app/deep && chmod 666 /app/state")
@@ -168,7 +229,7 @@ fn users_variables_and_working_directories_are_those_of_the_task() {
         Task::new("host-variable").settings("[environment.env]\nHOME_OF_HOST = \"${HOME}\"\n"),
         Task::new("nobody-there").settings("[agent]\nuser = \"no-such-user\"\n"),
     ]);
-    let job = shelf.run("oracle", "job");
+    let job = engine.run(&shelf);
     let ordinary = job.trial("ordinary");
     assert!(ordinary.is_rewarded(1.0), "{} {}", ordinary.line, ordinary.text("verifier/test-stdout.txt"));
     assert_eq!(ordinary.text("artifacts/logs/artifacts/note"), "published\n");
@@ -179,27 +240,19 @@ fn users_variables_and_working_directories_are_those_of_the_task() {
     assert!(nobody.detail().contains("no-such-user"), "{}", nobody.detail());
 }
 
-#[test]
-fn files_beside_a_prebuilt_image_are_brought_in() {
-    if !sandboxes_run() {
-        return;
-    }
-    let shelf = Shelf::new([Task::new("prebuilt")
+fn files_beside_a_prebuilt_image_are_brought_in(engine: &Engine) {
+    let shelf = engine.shelf([Task::new("prebuilt")
         .settings(&format!(
             "{LIMITS}[environment]\ndocker_image = \"seatrial.local/host\"\nworkdir = \"/srv\"\n"
         ))
         .solution("[ \"$(cat /srv/deep/data)\" = here ] && mkdir /app && echo fixed > /app/state\n")]);
     std::fs::remove_file(shelf.tasks().join("prebuilt/environment/Dockerfile")).unwrap();
     file(&shelf, "prebuilt", "environment/deep/data", "here\n");
-    let trial = shelf.run("oracle", "job").trial("prebuilt");
+    let trial = engine.run(&shelf).trial("prebuilt");
     assert!(trial.is_rewarded(1.0), "{} {}", trial.line, trial.text("agent/oracle.txt"));
 }
 
-#[test]
-fn artifacts_are_kept_by_their_entries_and_listed() {
-    if !sandboxes_run() {
-        return;
-    }
+fn artifacts_are_kept_by_their_entries_and_listed(engine: &Engine) {
     let settings = format!(
         "artifacts = [\"/app/out\", \"/app/out/deep\", \"/app/absent.txt\", \"/app/hollow\", \"result.txt\", \
          {{ source = \"/app/web\", destination = \"site\", exclude = [\"node_modules\", \"*.pyc\"] }}, \
@@ -214,11 +267,12 @@ fn artifacts_are_kept_by_their_entries_and_listed() {
     );
     let hooks = "[[verifier.collect]]\ncommand = \"echo hook > /logs/artifacts/hook; exit 3\"\n\
                  [[verifier.collect]]\ncommand = \"sleep 4545\"\ntimeout_sec = 0.5\n";
-    let shelf = Shelf::new([Task::new("keeps").settings(&format!("{settings}{hooks}")).solution(&solution)]);
+    let shelf =
+        engine.shelf([Task::new("keeps").settings(&format!("{settings}{hooks}")).solution(&solution)]);
     // A file that starts at the root of the document, before any table.
     let text = std::fs::read_to_string(shelf.tasks().join("keeps/task.toml")).unwrap();
     assert!(text.find("artifacts = ").unwrap() < text.find("[agent]").unwrap());
-    let trial = shelf.run("oracle", "job").trial("keeps");
+    let trial = engine.run(&shelf).trial("keeps");
     assert!(trial.is_rewarded(1.0), "{}", trial.line);
     let kept: Vec<_> = tree(&trial.directory.join("artifacts")).into_keys().collect();
     assert_eq!(
@@ -260,11 +314,7 @@ fn artifacts_are_kept_by_their_entries_and_listed() {
     assert!(log.contains("collect: Code(3)") && log.contains("collect: Timeout"), "{log}");
 }
 
-#[test]
-fn a_separate_verifier_sees_artifacts_and_nothing_else() {
-    if !sandboxes_run() {
-        return;
-    }
+fn a_separate_verifier_sees_artifacts_and_nothing_else(engine: &Engine) {
     let settings = |rest: &str| {
         format!(
             "artifacts = [\"/app/answer\", \"/app/work\"]\n[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 60\nenvironment_mode = \"separate\"\n{rest}"
@@ -280,7 +330,7 @@ fn a_separate_verifier_sees_artifacts_and_nothing_else() {
         [ \"$(cat /app/work/one)\" = 1 ] && [ -L /app/work/inside ] && [ ! -e /app/work/out ]\n\
         [ \"$(cat /logs/artifacts/note)\" = note ] && [ ! -e /usr/local/bin/cat ] && [ -z \"$(ls -A /logs/agent)\" ]\n\
         echo 1 > /logs/verifier/reward.txt\n";
-    let shelf = Shelf::new([
+    let shelf = engine.shelf([
         Task::new("copy").settings(&settings("")).solution(solution).verifier(verifier),
         Task::new("own-dockerfile").settings(&settings("")).solution(solution).verifier(
             "set -e\n[ \"$(cat /app/answer)\" = fixed ] && [ \"$(cat /made-for-tests)\" = yes ] && [ ! -e /app/state ]\necho 1 > /logs/verifier/reward.txt\n",
@@ -298,10 +348,10 @@ fn a_separate_verifier_sees_artifacts_and_nothing_else() {
         &shelf,
         "own-dockerfile",
         "tests/Dockerfile",
-        "FROM seatrial.local/host\nCOPY . /tests/\nRUN echo yes > /made-for-tests\n",
+        &format!("FROM {}\nCOPY . /tests/\nRUN echo yes > /made-for-tests\n", engine.image),
     );
-    file(&shelf, "no-second", "tests/Dockerfile", "FROM seatrial.local/host\nRUN exit 3\n");
-    let job = shelf.run("oracle", "job");
+    file(&shelf, "no-second", "tests/Dockerfile", &format!("FROM {}\nRUN exit 3\n", engine.image));
+    let job = engine.run(&shelf);
     for task in ["copy", "own-dockerfile"] {
         let trial = job.trial(task);
         assert!(trial.is_rewarded(1.0), "{task}: {} {}", trial.line, trial.text("verifier/test-stdout.txt"));
@@ -361,11 +411,7 @@ fn write_steps(shelf: &Shelf, task: &str) {
     );
 }
 
-#[test]
-fn steps_follow_each_other_and_give_one_reward() {
-    if !sandboxes_run() {
-        return;
-    }
+fn steps_follow_each_other_and_give_one_reward(engine: &Engine) {
     let tasks = [
         stepped("mean", "", ""),
         stepped("final", "multi_step_reward_strategy = \"final\"\n", ""),
@@ -374,7 +420,7 @@ fn steps_follow_each_other_and_give_one_reward() {
         stepped("own-sandboxes", "", ""),
     ];
     let names: Vec<_> = tasks.iter().map(|task| task.name.clone()).collect();
-    let shelf = Shelf::new(tasks);
+    let shelf = engine.shelf(tasks);
     for name in &names {
         write_steps(&shelf, name);
     }
@@ -387,7 +433,7 @@ fn steps_follow_each_other_and_give_one_reward() {
             .replace("[verifier.env]", "[verifier.env]"),
     )
     .unwrap();
-    let job = shelf.run("oracle", "job");
+    let job = engine.run(&shelf);
 
     let mean = job.trial("mean");
     assert!(mean.is_rewarded(2.0 / 3.0), "{} {}", mean.line, mean.text("trial.log"));
@@ -462,13 +508,9 @@ fn layout(trial: &Path) -> Vec<String> {
     tree(trial).into_keys().filter(|path| !path.ends_with("seatrial.json")).collect()
 }
 
-#[test]
-fn a_task_of_two_steps_leaves_what_harbor_leaves() {
+fn a_task_of_two_steps_leaves_what_harbor_leaves(engine: &Engine) {
     let Some(corpus) = corpus::find("data/harbor-0.26-jobs") else { return };
-    if !sandboxes_run() {
-        return;
-    }
-    let shelf = Shelf::new([]);
+    let shelf = engine.shelf([]);
     let task = shelf.tasks().join("multi");
     let copied =
         std::process::Command::new("cp").arg("-rL").arg(corpus.join("tasks/multi")).arg(&task).status();
@@ -477,9 +519,8 @@ fn a_task_of_two_steps_leaves_what_harbor_leaves() {
     assert!(made.unwrap().success());
     let settings = std::fs::read_to_string(task.join("task.toml")).unwrap();
     assert!(settings.contains("debian:bookworm"));
-    std::fs::write(task.join("task.toml"), settings.replace("debian:bookworm", "seatrial.local/host"))
-        .unwrap();
-    let ours = shelf.run("oracle", "job").trial("bench/multi");
+    std::fs::write(task.join("task.toml"), settings.replace("debian:bookworm", engine.image)).unwrap();
+    let ours = engine.run(&shelf).trial("bench/multi");
     assert!(ours.is_rewarded(1.0), "{} {}", ours.line, ours.text("trial.log"));
     let theirs = children(&corpus.join("odd"))
         .into_iter()
@@ -531,13 +572,9 @@ fn limits_that_are_reached_have_names() {
     }
 }
 
-#[test]
-fn what_a_verifier_leaves_is_read_with_bounds() {
-    if !sandboxes_run() {
-        return;
-    }
+fn what_a_verifier_leaves_is_read_with_bounds(engine: &Engine) {
     let reward = "echo 1 > /logs/verifier/reward.txt\n";
-    let shelf = Shelf::new([
+    let shelf = engine.shelf([
         Task::new("gigabyte").verifier(&format!("{reward}truncate -s 1G /logs/verifier/core\n")),
         Task::new("gigabyte-reward").verifier("truncate -s 1G /logs/verifier/reward.txt\n"),
         Task::new("many").verifier(&format!("{reward}cd /logs/verifier; mkdir many; for i in $(seq 3000); do : > many/$i; done\n")),
@@ -550,7 +587,7 @@ fn what_a_verifier_leaves_is_read_with_bounds() {
         Task::new("device").verifier("mknod /logs/verifier/reward.txt c 1 5 || mkfifo /logs/verifier/reward.txt\n"),
         Task::new("socket").verifier("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/logs/verifier/reward.json\")'\n"),
     ]);
-    let job = shelf.run("oracle", "job");
+    let job = engine.run(&shelf);
     let gigabyte = job.trial("gigabyte");
     assert!(gigabyte.is_rewarded(1.0), "{}", gigabyte.line);
     assert!(gigabyte.text("verifier/left-out.txt").contains("1073741824"));
@@ -577,12 +614,8 @@ fn what_a_verifier_leaves_is_read_with_bounds() {
     }
 }
 
-#[test]
-fn missing_tools_are_named_and_never_a_silent_zero() {
-    if !sandboxes_run() {
-        return;
-    }
-    let shelf = Shelf::new([
+fn missing_tools_are_named_and_never_a_silent_zero(engine: &Engine) {
+    let shelf = engine.shelf([
         Task::new("zero").verifier(
             "if [ \"$(mytool)\" = ok ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n",
         ),
@@ -590,7 +623,7 @@ fn missing_tools_are_named_and_never_a_silent_zero() {
         Task::new("other-shell").verifier("sh -ec 'mytool; echo 1 > /logs/verifier/reward.txt'\n"),
         Task::new("range").verifier("echo 7 > /logs/verifier/reward.txt\n"),
     ]);
-    let job = shelf.run("oracle", "job");
+    let job = engine.run(&shelf);
     let zero = job.trial("zero");
     assert!(zero.is_rewarded(0.0));
     assert!(
@@ -607,12 +640,8 @@ fn missing_tools_are_named_and_never_a_silent_zero() {
     assert_eq!(zero.json("seatrial.json")["flags"][0]["reason"], "tool_not_found");
 }
 
-#[test]
-fn what_trials_do_not_offer_is_refused_by_name() {
-    if !sandboxes_run() {
-        return;
-    }
-    let shelf = Shelf::new([
+fn what_trials_do_not_offer_is_refused_by_name(engine: &Engine) {
+    let shelf = engine.shelf([
         Task::new("gpus").settings("[environment]\ngpus = 1\n"),
         Task::new("compose"),
         Task::new("windows").settings("[environment]\nos = \"linux\"\n[[environment.mcp_servers]]\nname = \"x\"\ntransport = \"sse\"\nurl = \"http://index.invalid/\"\n"),
@@ -620,7 +649,7 @@ fn what_trials_do_not_offer_is_refused_by_name() {
         Task::new("allow-list").settings("[environment]\nnetwork_mode = \"allowlist\"\nallowed_hosts = [\"index.invalid\"]\n"),
     ]);
     file(&shelf, "compose", "environment/docker-compose.yaml", "services: {}\n");
-    let job = shelf.run("oracle", "job");
+    let job = engine.run(&shelf);
     for (task, word) in [
         ("gpus", "accelerators"),
         ("compose", "environment/docker-compose.yaml"),
@@ -635,17 +664,13 @@ fn what_trials_do_not_offer_is_refused_by_name() {
     assert!(job.trial("allow-list").is_rewarded(1.0));
 }
 
-#[test]
-fn a_root_agent_that_breaks_the_tools_does_not_keep_its_reward() {
-    if !sandboxes_run() {
-        return;
-    }
+fn a_root_agent_that_breaks_the_tools_does_not_keep_its_reward(engine: &Engine) {
     let fake = "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt\nfor place in /usr/bin /bin /usr/sbin /sbin; do rm -f $place/rm; printf '#!/bin/sh\\nexit 0\\n' > $place/rm; chmod +x $place/rm; done\n";
-    let shelf = Shelf::new([
+    let shelf = engine.shelf([
         Task::new("quiet").solution(fake).verifier(":\n"),
         Task::new("immutable").solution("mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; chattr +i /logs/verifier/reward.txt; chmod 000 /logs/verifier\n").verifier(":\n"),
     ]);
-    let job = shelf.run("oracle", "job");
+    let job = engine.run(&shelf);
     for task in ["quiet", "immutable"] {
         let trial = job.trial(task);
         let outcome = &trial.line["outcome"];
