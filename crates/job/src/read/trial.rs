@@ -231,6 +231,7 @@ fn empty(name: String, directory: PathBuf) -> TrialView {
         image_digest: None,
         state: TrialState::Incomplete { cause: Incomplete::NoResult },
         rewards: std::collections::BTreeMap::new(),
+        flags: Vec::new(),
         tests: std::collections::BTreeMap::new(),
         started_at: None,
         finished_at: None,
@@ -298,6 +299,7 @@ impl TrialView {
         self.attempt = Some(record.attempt);
         self.engine = Some(record.engine);
         self.image_digest = record.image_digest;
+        self.flags = record.flags;
         self.tests = record.tests;
         self.usage = record.usage;
         self.wall_ms = Some(record.wall_ms);

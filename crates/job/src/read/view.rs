@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::oddity::What;
 use super::{Moment, Oddity};
-use crate::{EarlierTry, ExceptionPolicy, Phase, PhaseOutcome, Usage};
+use crate::{EarlierTry, ExceptionPolicy, Flag, Phase, PhaseOutcome, Usage};
 
 /// One trial.
 ///
@@ -49,6 +49,8 @@ pub struct TrialView {
     pub state: TrialState,
     /// Every named reward, whether it counts or not.
     pub rewards: BTreeMap<String, f64>,
+    /// Doubts about the reward that take nothing away from it.
+    pub flags: Vec<Flag>,
     /// Status of the required tests, where they were reported.
     pub tests: BTreeMap<String, String>,
     /// When it began.

@@ -3,8 +3,8 @@
 use artifact::Document as _;
 use ident::Digest;
 use job::{
-    EarlierTry, Generation, Incomplete, JobError, Phase, PhaseOutcome, PhaseRecord, TrialRecord, TrialState,
-    Usage, read_trial,
+    EarlierTry, Flag, Generation, Incomplete, JobError, Phase, PhaseOutcome, PhaseRecord, TrialRecord,
+    TrialState, Usage, read_trial,
 };
 use record::{FailureClass, Outcome, Reason};
 use serde_json::json;
@@ -303,7 +303,7 @@ fn record(trial: &str, outcome: Outcome) -> TrialRecord {
         outcome,
         rewards: None,
         exception: None,
-        flags: Vec::new(),
+        flags: vec![Flag { reason: Reason::ToolNotFound, detail: "curl".into() }],
         phases: vec![PhaseRecord {
             phase: Phase::Build,
             step: None,
@@ -344,6 +344,7 @@ fn the_record_counts_where_it_agrees_with_the_result() {
     assert_eq!(failure.message, "the disk is full");
     assert_eq!((trial.attempt, trial.wall_ms, trial.usage.oom_kills), (Some(3), Some(12), Some(1)));
     assert_eq!((trial.retries.len(), trial.tests["t"].as_str()), (1, "failed"));
+    assert_eq!(trial.flags[0].reason, Reason::ToolNotFound);
     assert_eq!(trial.phases[0].outcome, Some(PhaseOutcome::Done));
     assert_eq!(
         said(&trial.oddities),

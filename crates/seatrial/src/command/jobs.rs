@@ -181,11 +181,14 @@ fn trial_row(trial: &TrialView) -> [String; 6] {
     };
     let why = match &trial.state {
         TrialState::Incomplete { cause } => name_of(*cause),
-        state => state.failure().map_or_else(String::new, |failure| {
-            let name = failure.reason.map_or_else(|| printable(failure.exception.as_bytes()), name_of);
-            let message = first_line(&failure.message);
-            if message.is_empty() { name } else { format!("{name}: {message}") }
-        }),
+        state => match (state.failure(), trial.flags.first()) {
+            (Some(failure), _) => {
+                let name = failure.reason.map_or_else(|| printable(failure.exception.as_bytes()), name_of);
+                reason(&name, &failure.message)
+            }
+            (None, Some(flag)) => reason(&name_of(flag.reason), &flag.detail),
+            (None, None) => String::new(),
+        },
     };
     let name = AgentName { agent: trial.agent.clone(), model: trial.model.clone() };
     [
@@ -302,6 +305,14 @@ fn agent(name: &AgentName) -> String {
 /// A time for people; with `Z` where it is known to be UTC.
 fn clock(at: Moment) -> String {
     format!("{}{}", at.at.strftime("%Y-%m-%d %H:%M:%S"), if at.assumed_utc { "" } else { "Z" })
+}
+
+/// A reason and the first line of what happened.
+fn reason(name: &str, message: &str) -> String {
+    match first_line(message) {
+        message if message.is_empty() => name.to_owned(),
+        message => format!("{name}: {message}"),
+    }
 }
 
 /// The first line of a message, cut.
