@@ -125,18 +125,12 @@ fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
             "trial": report.trial,
             "directory": report.directory.display().to_string(),
             "outcome": report.outcome,
+            "reward": report.reward,
             "earlier": report.earlier,
             "wall_ms": u64::try_from(report.wall.as_millis()).unwrap_or(u64::MAX),
         }))?;
     }
-    let rewards: Vec<f64> = ran
-        .reports
-        .iter()
-        .filter_map(|report| match report.outcome {
-            Outcome::Reward(reward) => Some(reward),
-            Outcome::Failed { .. } => None,
-        })
-        .collect();
+    let rewards: Vec<f64> = ran.reports.iter().filter_map(|report| report.reward).collect();
     let errored = ran.reports.len() - rewards.len();
     let sum = rewards.iter().sum::<f64>();
     let (graded, all) = (rewards.len(), ran.reports.len() + ran.left);
@@ -170,9 +164,12 @@ fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
 }
 
 fn row(report: &TrialReport) -> [String; 4] {
-    let outcome = match &report.outcome {
-        Outcome::Reward(reward) => format!("reward {reward}"),
-        Outcome::Failed { reason, .. } => progress::name_of(*reason),
+    let outcome = match (report.reward, &report.outcome) {
+        (_, Outcome::Reward(reward)) => format!("reward {reward}"),
+        (None, Outcome::Failed { reason, .. }) => progress::name_of(*reason),
+        (Some(reward), Outcome::Failed { reason, .. }) => {
+            format!("reward {reward}, {}", progress::name_of(*reason))
+        }
     };
     [report.task.clone(), outcome, format!("{:.2} s", report.wall.as_secs_f64()), report.trial.clone()]
 }

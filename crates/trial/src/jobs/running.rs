@@ -115,8 +115,10 @@ pub struct TrialReport {
     pub task: String,
     /// Its directory.
     pub directory: PathBuf,
-    /// What came out.
+    /// What came out. The outcome of an agent that failed and was graded all the same is its failure.
     pub outcome: Outcome,
+    /// The reward that counts, whether or not a failure stands beside it.
+    pub reward: Option<f64>,
     /// Status of the required tests, where the verifier reported them.
     pub tests: BTreeMap<String, String>,
     /// Identity of the root file system; empty when there was none.
@@ -412,6 +414,7 @@ impl Job {
             task: record.task.clone(),
             directory: self.path().join(&record.trial),
             outcome: record.outcome.clone(),
+            reward: valid_reward(record),
             tests: record.tests.clone(),
             image_digest: record.image_digest.clone().unwrap_or_default(),
             wall: Duration::from_millis(record.wall_ms),
@@ -490,6 +493,12 @@ fn ended(trial: &PlannedTrial, record: &TrialRecord) -> Ended {
         exception,
         cancelled: record.exception == Some(Reason::Cancelled),
     }
+}
+
+/// The reward, unless what went wrong beside it makes it worthless by Harbor's policy.
+fn valid_reward(record: &TrialRecord) -> Option<f64> {
+    let valid = record.exception.is_none_or(|reason| crate::policy(reason).has_valid_reward);
+    record.rewards.as_ref().filter(|_| valid)?.get("reward")?.as_f64()
 }
 
 fn summary(outcome: &Outcome) -> String {
