@@ -168,7 +168,7 @@ fn verifiers_that_break_down_give_a_reason_and_never_a_reward() {
 }
 
 /// Verifiers by what they leave, the reason or the reward that follows, and a word of the explanation.
-const REWARDS: [(&str, &str, Result<f64, &str>, &str); 25] = [
+const REWARDS: [(&str, &str, Result<f64, &str>, &str); 33] = [
     ("missing", ":", Err("reward_missing"), ""),
     ("empty", ": > reward.txt", Err("reward_empty"), "reward.txt"),
     ("blank", "printf ' \\n\\t\\n' > reward.txt", Err("reward_empty"), "reward.txt"),
@@ -194,6 +194,14 @@ const REWARDS: [(&str, &str, Result<f64, &str>, &str); 25] = [
     ("json-nested", "echo '{\"reward\": {\"value\": 1}}' > reward.json", Err("reward_unparsable"), "object"),
     ("json-twice", "echo '{\"reward\": 0, \"reward\": 1}' > reward.json", Err("reward_unparsable"), "twice"),
     ("disagree", "echo 0 > reward.txt; echo '{\"reward\": 1}' > reward.json", Err("reward_conflict"), "1"),
+    ("json-string", "echo '{\"reward\": \"1\"}' > reward.json", Err("reward_unparsable"), "string"),
+    ("json-null", "echo '{\"reward\": null}' > reward.json", Err("reward_unparsable"), "null"),
+    ("json-list", "echo '{\"reward\": [1]}' > reward.json", Err("reward_unparsable"), "list"),
+    ("json-infinity", "echo '{\"reward\": 1, \"q\": -Infinity}' > reward.json", Err("reward_non_finite"), "q"),
+    ("float", "printf '1.0\\n' > reward.txt", Ok(1.0), ""),
+    ("no-newline", "printf 1 > reward.txt", Ok(1.0), ""),
+    ("agree", "echo 1.0 > reward.txt; echo '{\"reward\": 1}' > reward.json", Ok(1.0), ""),
+    ("near-one-text", "echo 0.9999999999999999 > reward.txt", Ok(0.999_999_999_999_999_9), ""),
     ("carriage-return", "printf ' 1 \\r\\n' > reward.txt", Ok(1.0), ""),
     ("byte-order-mark", "printf '\\xef\\xbb\\xbf1' > reward.txt", Ok(1.0), ""),
     ("near-one", "echo '{\"reward\": 0.9999999999999999}' > reward.json", Ok(0.999_999_999_999_999_9), ""),
