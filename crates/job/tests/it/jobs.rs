@@ -335,3 +335,37 @@ fn trials_come_one_by_one_in_the_order_of_their_directories() {
         .collect();
     assert_eq!(names, ["a", "b", "c"]);
 }
+
+/// A job as large as they get. What it took is said, and nothing depends on it.
+#[test]
+fn rehearsal_of_a_large_job() {
+    const TRIALS: usize = if cfg!(debug_assertions) { 1_000 } else { 10_000 };
+    let shelf = Shelf::new();
+    let (mut solved, mut errored) = (Vec::new(), Vec::new());
+    for index in 0..TRIALS {
+        let name = format!("task-{:04}__{index:05}", index / 8);
+        let path = format!("job/{name}");
+        let task = format!("org/task-{:04}", index / 8);
+        if index % 10 == 0 {
+            shelf.errored(&path, &task, "RewardFileNotFoundError");
+            errored.push(name);
+        } else {
+            shelf.rewarded(&path, &task, 1.0);
+            solved.push(name);
+        }
+    }
+    let stats = stats(
+        TRIALS,
+        errored.len(),
+        1.0,
+        &json!({"1.0": solved}),
+        &json!({"RewardFileNotFoundError": errored}),
+    );
+    shelf.job("job", TRIALS, true, &stats);
+    let begun = std::time::Instant::now();
+    let job = read_job(&shelf.path("job")).unwrap();
+    eprintln!("{TRIALS} trials were read in {:.2} s", begun.elapsed().as_secs_f64());
+    assert_eq!(job.oddities, []);
+    assert_eq!((job.tally.rewarded, job.tally.errored, job.pending), (solved.len(), errored.len(), Some(0)));
+    assert_eq!((job.tasks.len(), job.agents.len()), (TRIALS / 8, 1));
+}
