@@ -127,6 +127,11 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// Whether a container was refused because another has its name. Docker has a status for that, Podman words.
+    pub(super) fn is_name_in_use(&self) -> bool {
+        matches!(self, Self::Status(status, reason) if *status == 409 || reason.contains("already in use"))
+    }
+
     /// As an error about a sandbox that was to start.
     pub(super) fn at_start(self, name: &str) -> SandboxError {
         match self {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, InspectContainerOptions,
-    RemoveContainerOptionsBuilder, UploadToContainerOptionsBuilder,
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder,
+    UploadToContainerOptionsBuilder,
 };
 use futures_util::{StreamExt, TryStreamExt};
 use image::ImageConfig;
@@ -16,6 +17,7 @@ use tokio_util::io::StreamReader;
 use crate::docker::connect::{self, DockerConfig, LONG, Refusal, SHORT, answer};
 use crate::docker::container::{self, OWNER, SANDBOX};
 use crate::docker::owner::{Life, Owner};
+use crate::docker::raw;
 use crate::docker::running::{Container, Running};
 use crate::guest::{Link, PLACE, PROGRAM};
 use crate::naming::container_name;
@@ -32,6 +34,7 @@ pub(super) const CONFLICT: u16 = 409;
 #[derive(Debug, Clone)]
 pub struct Docker {
     pub(super) client: bollard::Docker,
+    pub(super) socket: PathBuf,
     shared: Arc<Shared>,
 }
 
@@ -52,7 +55,8 @@ struct Shared {
 impl Docker {
     /// Connects to a daemon and asks it what it can do.
     pub async fn connect(config: &DockerConfig) -> Result<Self, SandboxError> {
-        let client = connect::connect(&config.socket()?).await?;
+        let socket = config.socket()?;
+        let client = connect::connect(&socket).await?;
         let info =
             answer(SHORT, client.info()).await.map_err(|refusal| refusal.doing("asking the daemon"))?;
         let missing = |held: Option<bool>, name| (held != Some(true)).then_some(name);
@@ -71,7 +75,7 @@ impl Docker {
             guest,
             configs: Mutex::default(),
         };
-        Ok(Self { client, shared: Arc::new(shared) })
+        Ok(Self { client, socket, shared: Arc::new(shared) })
     }
 
     /// Limits that this daemon cannot hold, by name.
@@ -130,9 +134,9 @@ impl Docker {
         let options = || Some(CreateContainerOptionsBuilder::new().name(&name).build());
         let create = || answer(LONG, self.client.create_container(options(), body.clone()));
         let created = match create().await {
-            Err(Refusal::Status(CONFLICT, reason)) => {
+            Err(refusal) if refusal.is_name_in_use() => {
                 if !self.take_over(spec, &name).await? {
-                    return Err(SandboxError::Start { name: spec.name.clone(), reason });
+                    return Err(refusal.at_start(&spec.name));
                 }
                 create().await
             }
@@ -147,20 +151,21 @@ impl Docker {
 
     /// Removes the container of this name when a dead process, or this one, left it behind for the same sandbox.
     async fn take_over(&self, spec: &SandboxSpec, name: &str) -> Result<bool, SandboxError> {
-        let inspect = self.client.inspect_container(name, None::<InspectContainerOptions>);
-        let found = match answer(SHORT, inspect).await {
+        let found = match raw::get(&self.socket, &format!("/containers/{name}/json")).await {
             Ok(found) => found,
             Err(Refusal::Status(NOT_FOUND, _)) => return Ok(true),
             Err(refusal) => return Err(refusal.at_start(&spec.name)),
         };
-        let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+        let labels: BTreeMap<String, String> =
+            serde_json::from_value(found["Config"]["Labels"].clone()).unwrap_or_default();
         let owner = labels.get(OWNER).and_then(|label| Owner::parse(label));
         let deserted = owner.is_some_and(|owner| owner == self.shared.owner || owner.life() == Life::Dead);
         if labels.get(SANDBOX) != Some(&spec.name) || !deserted {
             return Ok(false);
         }
-        let id = found.id.unwrap_or_else(|| name.to_owned());
-        remove(&self.client, &id).await.map_err(|refusal| refusal.at_start(&spec.name))?;
+        remove(&self.client, found["Id"].as_str().unwrap_or(name))
+            .await
+            .map_err(|refusal| refusal.at_start(&spec.name))?;
         Ok(true)
     }
 

@@ -10,6 +10,7 @@ mod container;
 mod engine;
 mod images;
 mod owner;
+mod raw;
 mod running;
 mod storage;
 mod sweep;

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use bollard::models::{ContainerSummary, ContainerSummaryStateEnum};
-use bollard::query_parameters::{
-    ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
-};
+use bollard::query_parameters::{ListImagesOptionsBuilder, RemoveImageOptionsBuilder};
+use serde::Deserialize;
+use serde_json::json;
 
 use crate::SandboxError;
 use crate::docker::connect::{LONG, Refusal, answer};
 use crate::docker::container::{JOB, OWNER, SANDBOX};
 use crate::docker::engine::{CONFLICT, Docker, NOT_FOUND, remove};
 use crate::docker::owner::{Life, Owner};
+use crate::docker::raw;
 
 /// What to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,10 +98,13 @@ impl Docker {
             Sweep::Orphans => OWNER.to_owned(),
             Sweep::Job(job) => format!("{JOB}={job}"),
         };
-        let filters = HashMap::from([("label".to_owned(), vec![label, SANDBOX.to_owned()])]);
-        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-        let listed = answer(LONG, self.client.list_containers(Some(options))).await;
+        let filters = json!({ "label": [label, SANDBOX] }).to_string();
+        let path = format!("/containers/json?all=1&filters={}", raw::encode(&filters));
+        let listed = raw::get(&self.socket, &path).await;
         let listed = listed.map_err(|refusal| refusal.doing("listing containers"))?;
+        let listed: Vec<Listed> = serde_json::from_value(listed).map_err(|error| {
+            SandboxError::Lost(format!("the daemon's list of containers is none: {error}"))
+        })?;
         Ok(listed.iter().filter_map(|container| judge(container, sweep, Owner::life)).collect())
     }
 
@@ -129,16 +132,23 @@ impl Docker {
     }
 }
 
+/// A container in the daemon's list.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Listed {
+    id: String,
+    labels: Option<HashMap<String, String>>,
+    /// In one word; daemons have different ones.
+    #[serde(default)]
+    state: String,
+}
+
 /// Decides about one container that the daemon listed; `None` when it is not ours.
-fn judge(
-    container: &ContainerSummary,
-    sweep: &Sweep,
-    life: impl Fn(&Owner) -> Life,
-) -> Option<(Removed, Verdict)> {
+fn judge(container: &Listed, sweep: &Sweep, life: impl Fn(&Owner) -> Life) -> Option<(Removed, Verdict)> {
     let labels = container.labels.as_ref()?;
     // The daemon was asked for these labels; nothing is removed on its word alone.
     let (sandbox, owner) = (labels.get(SANDBOX)?, Owner::parse(labels.get(OWNER)?)?);
-    let id = container.id.clone().filter(|id| !id.is_empty())?;
+    let id = container.id.clone();
     let verdict = match sweep {
         Sweep::Job(job) => {
             if labels.get(JOB) != Some(job) {
@@ -146,13 +156,11 @@ fn judge(
             }
             Verdict::Remove
         }
-        Sweep::Orphans => match (life(&owner), container.state) {
+        Sweep::Orphans => match (life(&owner), container.state.as_str()) {
             (Life::Dead, _) => Verdict::Remove,
             (Life::Alive, _) => Verdict::Keep("its process is running"),
             // The guest ends with its owner, wherever that is.
-            (Life::Unknown, Some(ContainerSummaryStateEnum::EXITED | ContainerSummaryStateEnum::DEAD)) => {
-                Verdict::Remove
-            }
+            (Life::Unknown, "exited" | "dead" | "stopped") => Verdict::Remove,
             (Life::Unknown, _) => Verdict::Keep("its process cannot be seen from here"),
         },
     };
@@ -163,19 +171,17 @@ fn judge(
 mod tests {
     use super::*;
 
-    fn container(labels: &[(&str, &str)], state: ContainerSummaryStateEnum) -> ContainerSummary {
+    const CREATED: &str = "created";
+    const EXITED: &str = "exited";
+    const RUNNING: &str = "running";
+
+    fn container(labels: &[(&str, &str)], state: &str) -> Listed {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        ContainerSummary {
-            id: Some("c1".into()),
-            labels: Some(labels),
-            state: Some(state),
-            ..ContainerSummary::default()
-        }
+        Listed { id: "c1".into(), labels: Some(labels), state: state.into() }
     }
 
     #[test]
     fn only_what_is_ours_and_deserted_goes() {
-        use ContainerSummaryStateEnum::{CREATED, EXITED, RUNNING};
         let owner = Owner::current().label();
         let ours = [(OWNER, owner.as_str()), (SANDBOX, "s"), (JOB, "j")];
         let verdict = |labels: &[(&str, &str)], state, sweep: &Sweep, life| {

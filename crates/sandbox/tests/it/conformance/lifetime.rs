@@ -23,7 +23,7 @@ pub async fn many_start_side_by_side(ground: &Ground) {
                 (std::sync::Arc::clone(&ground.engine), ground.spec(&format!("many-{number}")));
             tokio::spawn(async move {
                 let sandbox = engine.start(&spec).await.unwrap();
-                let script = format!("echo {number}; cat /etc/hostname");
+                let script = format!("echo {number}; echo $(cat /etc/hostname)");
                 let outcome = sandbox.exec(&sh(&script)).await.unwrap();
                 sandbox.destroy().await.unwrap();
                 (number, spec.name, outcome)
