@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::docker::{contained, containers_of, docker};
 use crate::leftovers::nothing_is_left;
-use crate::project::{binary, children, sandboxes_run};
+use crate::project::{binary, children, ended, sandboxes_run};
 use crate::tasks::{Shelf, Task};
 
 /// A small generator: the same numbers in every run, so that a failure can be looked at again.
@@ -184,6 +184,82 @@ fn a_job_in_containers_that_is_killed_ends_like_an_undisturbed_one() {
     storm(&shelf, "docker", 12, |_| {
         assert_eq!(containers_of(shelf.root()), Vec::<String>::new());
     });
+}
+
+/// A daemon for one test alone; it ends with the value.
+struct OwnDaemon(PathBuf);
+
+impl OwnDaemon {
+    fn script(&self, verb: &str) -> Command {
+        let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/docker-engine"));
+        command.arg(verb).arg(&self.0);
+        command
+    }
+
+    /// Starts the daemon, or starts it again, and gives its address.
+    #[track_caller]
+    fn start(&self) -> String {
+        let mut output = self.script("start").output().unwrap();
+        // What the killed daemon had started may be in the way for a moment.
+        for _ in 0..5 {
+            if output.status.success() {
+                break;
+            }
+            output = self.script("start").output().unwrap();
+        }
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn kill(&self) {
+        let file = self.0.join("docker.pid");
+        let process = std::fs::read_to_string(&file).unwrap();
+        let killed = Command::new("sh").args(["-c", "kill -s KILL \"$0\"", process.trim()]).status();
+        assert!(killed.unwrap().success());
+        // A daemon does not start while this names a process, be it one that nobody has waited for yet.
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+impl Drop for OwnDaemon {
+    fn drop(&mut self) {
+        let _ = self.script("stop").output();
+    }
+}
+
+#[test]
+fn a_daemon_that_is_killed_and_started_again_costs_no_trial() {
+    if docker().is_none() {
+        return;
+    }
+    let shelf = Shelf::new([contained("good").solution("sleep 1\necho fixed > /app/state\n")]);
+    let daemon = OwnDaemon(shelf.root().join("daemon"));
+    let address = daemon.start();
+    let mut command = binary();
+    command.current_dir(shelf.root()).env("DOCKER_HOST", &address);
+    command.args(["run", "--json", "-p", "tasks", "-j", "2", "-n", "6", "--engine", "docker"]);
+    command.args(["--max-retries", "20", "--job-name", "job"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let job = shelf.root().join("jobs/job");
+    let end = Instant::now() + Duration::from_secs(120);
+    while results(&job).is_empty() {
+        assert!(Instant::now() < end, "no trial ended");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let before = results(&job);
+    daemon.kill();
+    daemon.start();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(outcomes(&job).len(), 6);
+    for (result, inode) in before {
+        assert_eq!(results(&job).get(&result), Some(&inode), "{} was run again", result.display());
+    }
+    let log = std::fs::read_to_string(job.join("job.log")).unwrap();
+    assert!(log.contains("is tried again after EngineLost"), "{log}");
+    let gc =
+        ended(binary().current_dir(shelf.root()).env("DOCKER_HOST", &address).args(["gc", "--json"])).json();
+    assert_eq!(gc["containers"], json!([]), "{gc}");
 }
 
 #[test]
