@@ -1,11 +1,16 @@
 //! Which files Harbor leaves out of its digests and uploads: `.harborignore` and the root's `.gitignore`.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::TaskError;
+
 use crate::glob::{Dialect, Patterns};
-use crate::snapshot::{Node, Snapshot};
+use crate::snapshot::{Entries, Node, Snapshot};
 
 /// The name of Harbor's ignore files.
 const HARBORIGNORE: &[u8] = b".harborignore";
@@ -28,6 +33,37 @@ impl ListFilter {
     /// Whether the file at `path` is left out.
     pub(crate) fn excludes(&self, path: &[u8]) -> bool {
         self.0.says(path).unwrap_or(false)
+    }
+}
+
+/// Lists what Harbor leaves out when it brings `tests/` and `solution/` of the task at `path`, or of its steps, into a sandbox:
+/// the files and topmost directories that `.harborignore` files name, and these files themselves. Paths are relative to the task.
+pub fn not_uploaded(path: &Path) -> Result<BTreeSet<PathBuf>, TaskError> {
+    let snapshot = Snapshot::take(path)?;
+    let filter = WalkFilter::of(&snapshot);
+    let mut left_out = BTreeSet::new();
+    for folder in [&b"tests"[..], b"solution", b"steps"] {
+        let at = vec![folder.to_vec()];
+        if let Some(Node::Directory(entries)) = snapshot.get(&at) {
+            collect_excluded(&filter, entries, &at, &mut left_out);
+        }
+    }
+    Ok(left_out)
+}
+
+fn collect_excluded(
+    filter: &WalkFilter<'_>,
+    entries: &Entries,
+    at: &[Vec<u8>],
+    into: &mut BTreeSet<PathBuf>,
+) {
+    for (name, node) in entries {
+        let path = [at, std::slice::from_ref(name)].concat();
+        if filter.excludes(&path) {
+            into.insert(path.into_iter().map(OsString::from_vec).collect());
+        } else if let Node::Directory(children) = node {
+            collect_excluded(filter, children, &path, into);
+        }
     }
 }
 
@@ -101,5 +137,36 @@ fn rules_begin(path: &[Vec<u8>]) -> Option<usize> {
         [first, _, ..] if uploaded(first) => Some(1),
         [steps, _, third, _, ..] if steps == b"steps" && uploaded(third) => Some(3),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_uploaded_is_listed_with_its_topmost_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = directory.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        file("tests/.harborignore", "cache/\n*.log\n!keep.log\n");
+        for path in ["tests/cache/a", "tests/cache/b", "tests/x.log", "tests/keep.log", "tests/test.sh"] {
+            file(path, "");
+        }
+        file("steps/one/tests/.harborignore", "secret\n");
+        file("steps/one/tests/secret", "");
+        file("environment/x.log", "");
+        let left_out: Vec<_> = not_uploaded(directory.path()).unwrap().into_iter().collect();
+        let expected = [
+            "steps/one/tests/.harborignore",
+            "steps/one/tests/secret",
+            "tests/.harborignore",
+            "tests/cache",
+            "tests/x.log",
+        ];
+        assert_eq!(left_out, expected.map(PathBuf::from));
     }
 }

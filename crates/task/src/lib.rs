@@ -25,6 +25,7 @@ mod write_task;
 pub use digest::{TaskDigests, digest_task, is_extraneous, is_litter, tree_digest_of};
 pub use dir::{Inspection, MissingPart, TaskDir, inspect_task};
 pub use error::TaskError;
+pub use harborignore::not_uploaded;
 pub use import::{ImportedTask, import_task};
 pub use printable::printable;
 pub use write_task::write_task;

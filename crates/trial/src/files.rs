@@ -1,5 +1,6 @@
 //! A trial's directory on the host, and what travels into sandboxes as tar streams.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
@@ -123,18 +124,33 @@ impl TrialFiles {
 /// Packs directories of a task into one archive, later ones over earlier ones: sorted, owned by root, links kept as links,
 /// scripts executable.
 pub(crate) fn pack(directories: &[impl AsRef<Path>]) -> io::Result<Archive> {
+    pack_without(directories, &BTreeSet::new())
+}
+
+/// The same without these paths and what is below them.
+pub(crate) fn pack_without(
+    directories: &[impl AsRef<Path>],
+    left_out: &BTreeSet<PathBuf>,
+) -> io::Result<Archive> {
     let mut size = 0;
     Archive::pack(|builder| {
-        directories.iter().try_for_each(|directory| pack_into(builder, directory.as_ref(), &mut size))
+        directories
+            .iter()
+            .try_for_each(|directory| pack_into(builder, directory.as_ref(), left_out, &mut size))
     })
 }
 
-fn pack_into(builder: &mut tar::Builder<ArchiveWriter>, directory: &Path, size: &mut u64) -> io::Result<()> {
+fn pack_into(
+    builder: &mut tar::Builder<ArchiveWriter>,
+    directory: &Path,
+    left_out: &BTreeSet<PathBuf>,
+    size: &mut u64,
+) -> io::Result<()> {
     let mut pending = vec![PathBuf::new()];
     while let Some(relative) = pending.pop() {
         let mut entries: Vec<_> = fs::read_dir(directory.join(&relative))?.collect::<Result<_, _>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
+        for entry in entries.into_iter().filter(|entry| !left_out.contains(&entry.path())) {
             let path = relative.join(entry.file_name());
             let metadata = entry.metadata()?;
             let mut header = tar::Header::new_gnu();

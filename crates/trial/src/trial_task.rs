@@ -1,9 +1,10 @@
 //! A task directory, ready to be tried.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use record::Reason;
+use sandbox::Archive;
 use task::config::{Network, Os, TaskConfig, VerifierConfig, VerifierMode};
 use task::{TaskDigests, TaskDir};
 
@@ -24,6 +25,8 @@ pub struct TrialTask {
     pub digests: TaskDigests,
     /// Whether it has a reference solution.
     pub has_solution: bool,
+    /// What `.harborignore` files keep out of sandboxes.
+    not_uploaded: BTreeSet<PathBuf>,
 }
 
 impl TrialTask {
@@ -31,11 +34,16 @@ impl TrialTask {
     pub fn open(directory: &Path, source: Option<&str>) -> Result<Self, TrialError> {
         let digests = task::digest_task(directory)?;
         let task = TaskDir::open(directory)?;
+        let mut not_uploaded = BTreeSet::new();
+        if has_harborignore(directory) {
+            not_uploaded.extend(task::not_uploaded(directory)?.iter().map(|path| directory.join(path)));
+        }
         Ok(Self {
             name: task.display_name(),
             directory: directory.to_owned(),
             source: source.map(str::to_owned),
             has_solution: task.has_solution(),
+            not_uploaded,
             config: task.config().clone(),
             digests,
         })
@@ -97,9 +105,31 @@ impl TrialTask {
         }
     }
 
+    /// Packs directories of the task as they are brought into a sandbox, later ones over earlier ones.
+    pub(crate) fn pack(&self, directories: &[impl AsRef<Path>]) -> std::io::Result<Archive> {
+        crate::files::pack_without(directories, &self.not_uploaded)
+    }
+
     fn has(&self, file: &str) -> bool {
         std::fs::symlink_metadata(self.directory.join(file)).is_ok()
     }
+}
+
+/// Whether any folder that is brought into sandboxes has an ignore file. Most tasks have none, and the whole tree need not be
+/// read for them.
+fn has_harborignore(directory: &Path) -> bool {
+    let mut pending: Vec<_> = ["tests", "solution", "steps"].map(|part| directory.join(part)).into();
+    while let Some(place) = pending.pop() {
+        for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+            if entry.file_name() == ".harborignore" {
+                return true;
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                pending.push(entry.path());
+            }
+        }
+    }
+    false
 }
 
 /// Fills in `${VAR:-default}`. Tasks are untrusted, so no variable of the host is ever handed out: one without a default is

@@ -75,6 +75,7 @@ on_every_engine!(
     healthchecks_wait_as_docker_does,
     users_variables_and_working_directories_are_those_of_the_task,
     files_beside_a_prebuilt_image_are_brought_in,
+    ignored_files_of_a_task_stay_outside,
     artifacts_are_kept_by_their_entries_and_listed,
     a_separate_verifier_sees_artifacts_and_nothing_else,
     steps_follow_each_other_and_give_one_reward,
@@ -238,6 +239,23 @@ fn users_variables_and_working_directories_are_those_of_the_task(engine: &Engine
     assert!(refused.detail().contains("`HOME`"), "{}", refused.detail());
     let nobody = job.trial("nobody-there");
     assert!(nobody.detail().contains("no-such-user"), "{}", nobody.detail());
+}
+
+fn ignored_files_of_a_task_stay_outside(engine: &Engine) {
+    let shelf = engine.shelf([Task::new("ignoring")
+        .solution(&format!("[ ! -e /solution/notes ] && [ -e /solution/keep ] && {FIX}"))
+        .verifier("[ ! -e /tests/cache ] && [ ! -e /tests/.harborignore ] && [ \"$(cat /app/state)\" = fixed ] && echo 1 > /logs/verifier/reward.txt\n")]);
+    for (path, text) in [
+        ("solution/.harborignore", "notes\n"),
+        ("solution/notes", ""),
+        ("solution/keep", ""),
+        ("tests/.harborignore", "cache/\n"),
+        ("tests/cache/x", ""),
+    ] {
+        file(&shelf, "ignoring", path, text);
+    }
+    let trial = engine.run(&shelf).trial("ignoring");
+    assert!(trial.is_rewarded(1.0), "{}", trial.line);
 }
 
 fn files_beside_a_prebuilt_image_are_brought_in(engine: &Engine) {

@@ -197,7 +197,12 @@ const REWARDS: [(&str, &str, Result<f64, &str>, &str); 33] = [
     ("json-string", "echo '{\"reward\": \"1\"}' > reward.json", Err("reward_unparsable"), "string"),
     ("json-null", "echo '{\"reward\": null}' > reward.json", Err("reward_unparsable"), "null"),
     ("json-list", "echo '{\"reward\": [1]}' > reward.json", Err("reward_unparsable"), "list"),
-    ("json-infinity", "echo '{\"reward\": 1, \"q\": -Infinity}' > reward.json", Err("reward_non_finite"), "q"),
+    (
+        "json-infinity",
+        "echo '{\"reward\": 1, \"q\": -Infinity}' > reward.json",
+        Err("reward_non_finite"),
+        "q",
+    ),
     ("float", "printf '1.0\\n' > reward.txt", Ok(1.0), ""),
     ("no-newline", "printf 1 > reward.txt", Ok(1.0), ""),
     ("agree", "echo 1.0 > reward.txt; echo '{\"reward\": 1}' > reward.json", Ok(1.0), ""),

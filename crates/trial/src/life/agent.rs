@@ -7,7 +7,7 @@ use super::access::{Access, disk};
 use super::round::Round;
 use super::{Failure, LOG_LIMIT, Life};
 use crate::Agent;
-use crate::files::{log_directories, pack};
+use crate::files::log_directories;
 use crate::trial_task::resolved;
 
 /// Seconds for making an agent ready where the run says nothing else, as in Harbor.
@@ -19,7 +19,9 @@ impl Life<'_> {
         let usual = Reason::AgentSetupFailed;
         access.upload(&log_directories(), "/logs", usual).await?;
         if self.agent == Agent::Oracle {
-            let solution = pack(&[&round.solution])
+            let solution = self
+                .task
+                .pack(&[&round.solution])
                 .map_err(|error| (usual, format!("{}: {error}", round.solution.display())))?;
             access.upload(&solution, "/solution", usual).await?;
         }

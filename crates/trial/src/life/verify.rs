@@ -11,7 +11,7 @@ use super::round::Round;
 use super::start::Environment;
 use super::{Failure, LOG_LIMIT, Life};
 use crate::EnvironmentSource;
-use crate::files::{log_directories, pack, verifier_directory};
+use crate::files::{log_directories, verifier_directory};
 use crate::rewards::{Graded, VerifierFiles, missing_tool};
 
 /// Taken out of `/logs/verifier`.
@@ -39,7 +39,7 @@ impl Life<'_> {
                 return Err((Reason::RewardUnsafe, detail));
             }
         }
-        let tests = pack_tests(round)?;
+        let tests = self.pack_tests(round)?;
         access.upload(&tests, "/tests", usual).await?;
         self.verify(access, round, course).await
     }
@@ -81,7 +81,7 @@ impl Life<'_> {
         self.open_logs(access, round).await?;
         // A prebuilt image for the verifier brings its tests along.
         if environment.source.docker_image.is_none() || round.verifier.environment.is_none() {
-            let tests = pack_tests(round)?;
+            let tests = self.pack_tests(round)?;
             access.upload(&tests, "/tests", usual).await?;
         }
         self.verify(access, round, course).await
@@ -114,6 +114,11 @@ impl Life<'_> {
     async fn open_logs(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
         let open = !matches!(round.verifier_user.as_str(), "0" | "root");
         access.upload(&verifier_directory(open), "/logs", Reason::VerifierSetupFailed).await
+    }
+
+    fn pack_tests(&self, round: &Round<'_>) -> Result<sandbox::Archive, Failure> {
+        let tests = self.task.pack(&round.tests);
+        tests.map_err(|error| (Reason::VerifierSetupFailed, format!("packing the tests: {error}")))
     }
 
     /// Runs the verifier's script and reads what it left.
@@ -234,10 +239,6 @@ impl Life<'_> {
         let listed = access.exec(command, Reason::VerifierSetupFailed).await?;
         self.files.write(&round.place("verifier/left-out.txt"), &listed.stdout.bytes).map_err(disk)
     }
-}
-
-fn pack_tests(round: &Round<'_>) -> Result<sandbox::Archive, Failure> {
-    pack(&round.tests).map_err(|error| (Reason::VerifierSetupFailed, format!("packing the tests: {error}")))
 }
 
 fn is_empty(archive: &sandbox::Archive) -> bool {
