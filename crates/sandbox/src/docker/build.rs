@@ -101,6 +101,9 @@ impl Docker {
         if let Some(found) = self.find(&name).await? {
             return Ok(found);
         }
+        if spec.network == Network::None {
+            self.check_offline_build()?;
+        }
         let build = self.run_build(spec, &name, network, archive);
         let built = tokio::time::timeout(spec.timeout, build).await;
         built.unwrap_or_else(|_| {
@@ -170,14 +173,13 @@ impl Log {
             return Some(detail.message.unwrap_or_else(|| "the daemon does not say why".into()));
         }
         let text = message.stream?;
-        // `Step 2/5 : RUN make`
-        if let Some((_, instruction)) = text.strip_prefix("Step ").and_then(|rest| rest.split_once(" : ")) {
-            instruction.trim_end().clone_into(&mut self.step);
+        if let Some(step) = step_of(&text) {
+            step.clone_into(&mut self.step);
             self.tail.clear();
             return None;
         }
         // The daemon's own words stand in messages of their own.
-        if text.starts_with(" ---> ") || text.starts_with("Removing intermediate container") {
+        if [" ---> ", "--> ", "Removing intermediate container"].iter().any(|words| text.starts_with(words)) {
             return None;
         }
         self.tail.extend(text.as_bytes());
@@ -193,6 +195,14 @@ impl Log {
         let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
         SandboxError::Build { step: self.step.clone(), reason, tail }
     }
+}
+
+/// The instruction in `Step 2/5 : RUN make`, or in Podman's `STEP 2/5: RUN make`.
+fn step_of(text: &str) -> Option<&str> {
+    let (number, instruction) =
+        text.strip_prefix("Step ").or_else(|| text.strip_prefix("STEP "))?.split_once(':')?;
+    let numbers = number.trim().split('/').all(|number| number.parse::<u32>().is_ok());
+    numbers.then_some(instruction.trim())
 }
 
 /// Packs the context so that the same files give the same bytes: owners and times are left out.
@@ -288,6 +298,14 @@ mod tests {
         }
         let error = log.failure("code 2".into());
         assert_eq!(error.to_string(), "the image was not built, at `RUN make`: code 2\na\nb");
+    }
+
+    #[test]
+    fn steps_are_found_in_the_words_of_both_daemons() {
+        assert_eq!(step_of("Step 2/5 : RUN make\n"), Some("RUN make"));
+        assert_eq!(step_of("STEP 2/5: RUN a : b\n"), Some("RUN a : b"));
+        assert_eq!(step_of("Step back: now\n"), None);
+        assert_eq!(step_of("output\n"), None);
     }
 
     #[test]

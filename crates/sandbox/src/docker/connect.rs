@@ -63,8 +63,14 @@ fn choose(
     })
 }
 
+/// A daemon that can be driven.
+pub(super) struct Connected {
+    pub(super) client: bollard::Docker,
+    pub(super) podman: bool,
+}
+
 /// Connects and makes sure that the daemon is one that can be driven.
-pub(super) async fn connect(socket: &Path) -> Result<bollard::Docker, SandboxError> {
+pub(super) async fn connect(socket: &Path) -> Result<Connected, SandboxError> {
     let version = ClientVersion { major_version: API.0, minor_version: API.1 };
     let path = socket.to_str().ok_or_else(|| unavailable("the socket's path is no text".into()))?;
     let client = bollard::Docker::connect_with_unix(path, LONG.as_secs(), &version)
@@ -94,7 +100,9 @@ pub(super) async fn connect(socket: &Path) -> Result<bollard::Docker, SandboxErr
                       (libc6-dev on Debian) and build again";
         return Err(unavailable(reason.into()));
     }
-    Ok(client)
+    let components = answer.components.unwrap_or_default();
+    let podman = components.iter().any(|component| component.name.contains("Podman"));
+    Ok(Connected { client, podman })
 }
 
 fn parse_version(text: &str) -> Option<(usize, usize)> {

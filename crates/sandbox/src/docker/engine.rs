@@ -14,7 +14,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use image::ImageConfig;
 use tokio_util::io::StreamReader;
 
-use crate::docker::connect::{self, DockerConfig, LONG, Refusal, SHORT, answer};
+use crate::docker::connect::{self, Connected, DockerConfig, LONG, Refusal, SHORT, answer};
 use crate::docker::container::{self, OWNER, SANDBOX};
 use crate::docker::owner::{Life, Owner};
 use crate::docker::raw;
@@ -25,6 +25,9 @@ use crate::{Engine, EngineImage, Limits, Root, Sandbox, SandboxError, SandboxSpe
 
 /// The engine's name.
 pub(super) const NAME: &str = "docker";
+
+/// What a daemon cannot hold that gives every build a network.
+const OFFLINE_BUILDS: &str = "offline builds";
 
 /// The statuses with which the daemon says that there is no such thing, and that something is in the way.
 pub(super) const NOT_FOUND: u16 = 404;
@@ -56,7 +59,7 @@ impl Docker {
     /// Connects to a daemon and asks it what it can do.
     pub async fn connect(config: &DockerConfig) -> Result<Self, SandboxError> {
         let socket = config.socket()?;
-        let client = connect::connect(&socket).await?;
+        let Connected { client, podman } = connect::connect(&socket).await?;
         let info =
             answer(SHORT, client.info()).await.map_err(|refusal| refusal.doing("asking the daemon"))?;
         let missing = |held: Option<bool>, name| (held != Some(true)).then_some(name);
@@ -64,6 +67,8 @@ impl Docker {
             missing(info.memory_limit, "memory"),
             missing(info.cpu_cfs_quota, "cpus"),
             missing(info.pids_limit, "pids"),
+            // Its API takes the setting and does not follow it.
+            podman.then_some(OFFLINE_BUILDS),
         ];
         let guest =
             pack_guest().map_err(|source| SandboxError::Io { doing: "packing the guest".into(), source })?;
@@ -78,7 +83,7 @@ impl Docker {
         Ok(Self { client, socket, shared: Arc::new(shared) })
     }
 
-    /// Limits that this daemon cannot hold, by name.
+    /// Limits that this daemon cannot hold, by name: `memory`, `cpus`, `pids`, `offline builds`.
     pub fn cannot_hold(&self) -> &[&'static str] {
         &self.shared.cannot
     }
@@ -105,6 +110,19 @@ impl Docker {
             known().insert(image.reference.clone(), Arc::clone(&config));
         }
         Ok(config)
+    }
+
+    /// Says that a build without network may have one here, or refuses it where limits are required.
+    pub(super) fn check_offline_build(&self) -> Result<(), SandboxError> {
+        if !self.shared.cannot.contains(&OFFLINE_BUILDS) {
+            return Ok(());
+        }
+        if self.shared.require_limits {
+            let what = "builds without network: Podman's API gives them one".to_owned();
+            return Err(SandboxError::Unsupported { engine: NAME, what });
+        }
+        tracing::warn!("this daemon gives a network to builds that should have none");
+        Ok(())
     }
 
     fn check_limits(&self, spec: &SandboxSpec) -> Result<(), SandboxError> {

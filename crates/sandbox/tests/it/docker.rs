@@ -179,7 +179,11 @@ async fn images_are_built_once_and_failures_show_their_step() {
     let sandbox = ground.start(&sandbox_spec).await;
     let outcome =
         sandbox.exec(&sh("cat /list /net; cat /context/kept; readlink /context/link")).await.unwrap();
-    assert_eq!(text(&outcome), format!("kept\nlink\nlo\n{unique}/etc/passwd\n"));
+    let seen = text(&outcome);
+    assert!(seen.starts_with("kept\nlink\n") && seen.ends_with(&format!("{unique}/etc/passwd\n")), "{seen}");
+    if !docker.cannot_hold().contains(&"offline builds") {
+        assert_eq!(seen, format!("kept\nlink\nlo\n{unique}/etc/passwd\n"));
+    }
     sandbox.destroy().await.unwrap();
 
     fs::write(&dockerfile, format!("FROM seatrial.test/base:1\nRUN echo fine\nRUN echo {unique}; exit 3\n"))
