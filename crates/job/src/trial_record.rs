@@ -60,7 +60,7 @@ pub struct TrialRecord {
 }
 
 impl Document for TrialRecord {
-    const SCHEMA: &'static str = "seatrial/trial/1";
+    const SCHEMA: &'static str = "seatrial.trial/1";
     const STAGE: &'static str = "run";
 }
 

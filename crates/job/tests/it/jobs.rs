@@ -241,7 +241,7 @@ fn a_try_that_was_given_up_is_no_trial() {
     shelf.rewarded("job/a__1", "a", 1.0);
     shelf.json(
         "job/a__1/seatrial.json",
-        &json!({"schema": "seatrial/trial/1", "trial": "a__1", "task": "a", "tree_digest": "0".repeat(64),
+        &json!({"schema": "seatrial.trial/1", "trial": "a__1", "task": "a", "tree_digest": "0".repeat(64),
             "agent": "oracle", "attempt": 0, "engine": "native", "outcome": {"reward": 1.0}, "phases": [],
             "wall_ms": 1, "ended_at": "2026-11-29T14:47:25Z",
             "retries": [{"trial": "a__1.0", "reason": "engine_lost", "detail": ""},

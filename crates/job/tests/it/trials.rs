@@ -398,7 +398,7 @@ fn the_record_counts_where_it_agrees_with_the_result() {
     let trial = read("c", &record("c", Outcome::Reward(1.0)));
     assert_eq!(trial.state, TrialState::Incomplete { cause: Incomplete::NoResult });
     assert_eq!(kinds(&trial.oddities), ["record_without_result"]);
-    shelf.write("b/seatrial.json", "{\"schema\": \"seatrial/trial/1\"}");
+    shelf.write("b/seatrial.json", "{\"schema\": \"seatrial.trial/1\"}");
     assert_eq!(kinds(&read_trial(&shelf.path("b")).unwrap().oddities), ["invalid"]);
 }
 

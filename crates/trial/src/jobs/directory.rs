@@ -32,7 +32,7 @@ pub(crate) struct JobRecord {
 }
 
 impl Document for JobRecord {
-    const SCHEMA: &'static str = "seatrial/job/1";
+    const SCHEMA: &'static str = "seatrial.job/1";
     const STAGE: &'static str = "seatrial run";
 }
 
