@@ -207,6 +207,16 @@ mod tests {
         assert!(choose(None, None, |_| false).unwrap_err().contains("DOCKER_HOST"));
     }
 
+    #[tokio::test]
+    async fn silence_is_not_waited_for_and_refusals_keep_their_words() {
+        let silent = answer::<()>(Duration::from_millis(1), std::future::pending()).await.unwrap_err();
+        assert!(matches!(silent.at_start("s"), SandboxError::Lost(_)));
+        let refused = Error::DockerResponseServerError { status_code: 409, message: "in use".into() };
+        let refused = answer::<()>(SHORT, async { Err(refused) }).await.unwrap_err();
+        assert!(refused.is_name_in_use());
+        assert_eq!(refused.at_start("s").to_string(), "sandbox s did not start: in use");
+    }
+
     #[test]
     fn versions_are_compared_by_number() {
         assert_eq!(parse_version("1.41"), Some((1, 41)));

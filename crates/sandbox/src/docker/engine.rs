@@ -232,7 +232,11 @@ impl Engine for Docker {
             return Err(SandboxError::Lost("a root that was refused".into()));
         };
         let config = self.image_config(image).await.map_err(|refusal| refusal.at_start(&spec.name))?;
-        let mut container = self.create(spec, &image.reference).await?;
+        // A caller that stops waiting does not stop the daemon: the container is made, and then taken away again.
+        let (docker, wanted, reference) = (self.clone(), spec.clone(), image.reference.clone());
+        let created = tokio::spawn(async move { docker.create(&wanted, &reference).await }).await;
+        let interrupted = |error| SandboxError::Lost(format!("the start was interrupted: {error}"));
+        let mut container = created.map_err(interrupted)??;
         match self.bring_up(spec, &container).await {
             Ok(link) => Ok(Box::new(Running::new(spec.clone(), config, link, container).await?)),
             Err(error) => {

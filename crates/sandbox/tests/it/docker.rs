@@ -256,3 +256,19 @@ async fn usage_and_labels_are_the_containers_own() {
     assert_eq!(usage.oom_kills, 0);
     sandbox.destroy().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_nobody_waits_for_leaves_nothing() {
+    let Some(ground) = Ground::docker().await else { return };
+    // Wherever the start is when it is dropped.
+    for millis in [0, 5, 20, 50, 100, 200, 400] {
+        let spec = ground.spec(&format!("dropped-{millis}"));
+        tokio::select! {
+            started = ground.engine.start(&spec) => drop(started.unwrap()),
+            () = tokio::time::sleep(Duration::from_millis(millis)) => {}
+        }
+    }
+    // Creations that were under way end first.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    ground.settle().await;
+}
