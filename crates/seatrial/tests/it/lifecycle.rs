@@ -385,6 +385,9 @@ fn a_separate_verifier_sees_artifacts_and_nothing_else(engine: &Engine) {
     assert_eq!(second.reason(), "environment_build_failed");
     assert!(second.detail().starts_with("the verifier's own environment: "), "{}", second.detail());
     assert_eq!(job.trial("unprepared").reason(), "healthcheck_failed");
+    if engine.name == DOCKER.name {
+        assert_eq!(crate::docker::containers_of(shelf.root()), Vec::<String>::new());
+    }
 }
 
 /// A task of three steps; the third one needs what the second one made.

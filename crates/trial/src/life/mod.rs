@@ -238,6 +238,15 @@ impl Life<'_> {
         }
     }
 
+    /// Ends a sandbox that never came to be used.
+    async fn discard(&self, sandbox: Box<dyn Sandbox>) {
+        match tokio::time::timeout(DESTROY_LIMIT, sandbox.destroy()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.files.log(&format!("destroy: {error}")),
+            Err(_) => self.files.log(&format!("destroy: not gone after {} s", DESTROY_LIMIT.as_secs())),
+        }
+    }
+
     async fn end(&self, sandbox: Box<dyn Sandbox>, course: &mut Course<'_>) -> Result<(), Failure> {
         // The trial's own limit is no reason to leave anything behind.
         let clock = Clock::start(None);

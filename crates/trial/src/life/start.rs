@@ -79,7 +79,10 @@ impl Life<'_> {
         let started = self.launch(environment, root, begun.elapsed(), clock).await?;
         if let Some(healthcheck) = &environment.config.healthcheck {
             let access = Access { sandbox: started.sandbox.as_ref(), clock };
-            healthy(&access, healthcheck, None).await?;
+            if let Err(failure) = healthy(&access, healthcheck, None).await {
+                self.discard(started.sandbox).await;
+                return Err(failure);
+            }
         }
         Ok(started)
     }
@@ -156,10 +159,9 @@ impl Life<'_> {
         };
         let sandbox = started.map_err(|error| failure(&error, Reason::EnvironmentStartFailed))?;
         let started = Started { sandbox, workdir };
-        if let Some(files) = loose_files(&environment.source).map_err(super::access::disk)? {
-            let access = Access { sandbox: started.sandbox.as_ref(), clock };
-            let workdir = working_directory(&access, &started).await?;
-            access.upload(&files, &workdir, Reason::EnvironmentStartFailed).await?;
+        if let Err(failure) = bring_loose_files(&environment.source, &started, clock).await {
+            self.discard(started.sandbox).await;
+            return Err(failure);
         }
         Ok(started)
     }
@@ -174,6 +176,20 @@ fn network(asked: &task::config::Network, allowed: bool) -> Network {
         NetworkMode::Public => Network::Public,
         NetworkMode::Allowlist => Network::Allowlist(asked.allowed_hosts.clone()),
     }
+}
+
+async fn bring_loose_files(
+    source: &EnvironmentSource,
+    started: &Started,
+    clock: &Clock,
+) -> Result<(), Failure> {
+    let usual = Reason::EnvironmentStartFailed;
+    let files = loose_files(source)
+        .map_err(|error| (usual, format!("{} cannot be packed: {error}", source.context.display())))?;
+    let Some(files) = files else { return Ok(()) };
+    let access = Access { sandbox: started.sandbox.as_ref(), clock };
+    let workdir = working_directory(&access, started).await?;
+    access.upload(&files, &workdir, usual).await
 }
 
 /// The files beside a prebuilt image that has neither Dockerfile nor compose file: nothing else brings them in.
