@@ -106,7 +106,7 @@ fn curl(socket: &str, method: &str, path: &str, body: &Value) -> Result<String, 
     let output = Command::new("curl")
         .args(["--silent", "--show-error", "--fail", "--unix-socket", socket, "-X", method])
         .args(["-H", "Content-Type: application/json", "-d", &body.to_string()])
-        .arg(format!("http://docker/v1.41{path}"))
+        .arg(format!("http://docker{path}"))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()?;

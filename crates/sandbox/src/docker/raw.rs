@@ -7,21 +7,19 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use crate::docker::connect::{API, LONG, Refusal};
+use crate::docker::connect::{LONG, Refusal};
 
 /// Most bytes of an answer.
 const MAX: u64 = 256 << 20;
 
-/// Gets a JSON document; `path` is what follows the version, with its query encoded.
+/// Gets a JSON document. The path names no version of the API, as none of the typed client's does: daemons drop old ones.
+/// Its query is encoded.
 pub(super) async fn get(socket: &Path, path: &str) -> Result<Value, Refusal> {
     let silence = |reason: String| Refusal::Silence(format!("the daemon broke off: {reason}"));
     let answer = async {
         let mut stream = UnixStream::connect(socket).await?;
-        let (major, minor) = API;
         // The older protocol ends an answer with the connection and has no other framing.
-        let request = format!(
-            "GET /v{major}.{minor}{path} HTTP/1.0\r\nHost: docker\r\nAccept: application/json\r\n\r\n"
-        );
+        let request = format!("GET {path} HTTP/1.0\r\nHost: docker\r\nAccept: application/json\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(MAX).read_to_end(&mut answer).await?;

@@ -157,10 +157,9 @@ fn judge(container: &Listed, sweep: &Sweep, life: impl Fn(&Owner) -> Life) -> Op
             Verdict::Remove
         }
         Sweep::Orphans => match (life(&owner), container.state.as_str()) {
-            (Life::Dead, _) => Verdict::Remove,
-            (Life::Alive, _) => Verdict::Keep("its process is running"),
             // The guest ends with its owner, wherever that is.
-            (Life::Unknown, "exited" | "dead" | "stopped") => Verdict::Remove,
+            (Life::Dead, _) | (Life::Unknown, "exited" | "dead" | "stopped") => Verdict::Remove,
+            (Life::Alive, _) => Verdict::Keep("its process is running"),
             (Life::Unknown, _) => Verdict::Keep("its process cannot be seen from here"),
         },
     };

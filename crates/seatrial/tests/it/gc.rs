@@ -46,7 +46,7 @@ fn ask(daemon: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let body = body.to_string();
     write!(
         stream,
-        "{method} /v1.41{path} HTTP/1.0\r\nHost: docker\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        "{method} {path} HTTP/1.0\r\nHost: docker\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .unwrap();
