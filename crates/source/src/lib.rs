@@ -6,6 +6,7 @@
 //! lock names is verified before anyone sees it, on disk and from a package index alike.
 
 mod error;
+mod file;
 mod index;
 mod load;
 mod lock;

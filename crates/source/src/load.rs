@@ -7,7 +7,8 @@ use ident::{Digest, TaskId};
 use record::{ImageState, Instance, Profile, RewardMean, SourceInput, Trajectory};
 
 use crate::SourceError;
-use crate::read::{Faults, Format, Place, RawError, RowFault, RowProblem};
+use crate::file::{FileInput, Format};
+use crate::read::{Faults, Place, RawError, RowFault, RowProblem};
 use crate::rows::{
     Columns, IDS, IMAGE_STATES, INSTANCES, PROFILES, REWARD_MEANS, TRAJECTORIES, Table, TableError,
     TaskDirectory, hash_task_directories, list_task_directories, read_id_lines, read_table,
@@ -105,9 +106,13 @@ struct Location<'s> {
 }
 
 impl Location<'_> {
+    fn input(&self) -> FileInput {
+        FileInput::new(self.path.clone(), self.spec.path.clone())
+    }
+
     fn table<T>(&self, columns: &Columns<T>) -> Result<Loaded<T>, SourceError> {
-        let format = Format::of(&self.path);
-        if format == Format::TextLines {
+        let input = self.input();
+        if input.form.format == Format::TextLines {
             return Err(SourceError::Format {
                 name: self.spec.name.clone(),
                 path: self.spec.path.clone(),
@@ -115,15 +120,14 @@ impl Location<'_> {
                 remedy: "name it .jsonl for one JSON object a line, or .json for one array of objects",
             });
         }
-        let table = read_table(&self.path, self.spec.path.clone(), format, columns);
-        self.loaded(table)
+        self.loaded(read_table(&input, columns))
     }
 
     fn ids(&self) -> Result<Loaded<TaskId>, SourceError> {
-        let shown = self.spec.path.clone();
-        self.loaded(match Format::of(&self.path) {
-            Format::TextLines => read_id_lines(&self.path, shown),
-            format => read_table(&self.path, shown, format, &IDS),
+        let input = self.input();
+        self.loaded(match input.form.format {
+            Format::TextLines => read_id_lines(&input),
+            _ => read_table(&input, &IDS),
         })
     }
 

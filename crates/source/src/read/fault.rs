@@ -1,7 +1,7 @@
 //! Rows that are no records, and the exact place of each.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 use ident::TaskIdError;
 
@@ -10,8 +10,15 @@ use ident::TaskIdError;
 pub enum Place {
     /// Line of a text or JSON-lines file, counted from 1.
     Line(u64),
-    /// Element of a JSON array, counted from 1.
+    /// Element of a JSON array, or row of a CSV file, counted from 1.
     Row(u64),
+    /// Row of a row group of a Parquet file, both counted from 1; it has no byte offset.
+    Group {
+        /// The row group.
+        group: u64,
+        /// The row inside it.
+        row: u64,
+    },
     /// Bad entry of a directory, counted from 1; it has no byte offset.
     Entry(u64),
 }
@@ -21,14 +28,39 @@ impl fmt::Display for Place {
         match self {
             Self::Line(number) => write!(f, "line {number}"),
             Self::Row(number) => write!(f, "row {number}"),
+            Self::Group { group, row } => write!(f, "row group {group}, row {row}"),
             Self::Entry(number) => write!(f, "entry {number}"),
         }
+    }
+}
+
+impl Place {
+    /// Whether the place has a byte offset.
+    fn has_offset(self) -> bool {
+        matches!(self, Self::Line(_) | Self::Row(_))
+    }
+}
+
+/// A row of one of the files of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// The file, as messages call it.
+    pub file: Arc<str>,
+    /// The row in it.
+    pub place: Place,
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.file.escape_debug(), self.place)
     }
 }
 
 /// One row that is no record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFault {
+    /// The file, as messages call it.
+    pub file: Arc<str>,
     /// The row.
     pub place: Place,
     /// Byte offset in the file: of the fault itself where it has one, else of the row's first byte.
@@ -62,6 +94,9 @@ pub enum RowProblem {
     /// A token that Python writes and JSON does not have.
     #[error("holds {0}, which JSON does not have; write null or leave the field out")]
     NonFinite(&'static str),
+    /// A number that no 64-bit float can hold.
+    #[error("holds a number beyond the range of 64-bit floats")]
+    TooLarge,
     /// One key twice in one object.
     #[error("has the key `{0}` twice in one object")]
     DuplicateKey(String),
@@ -89,7 +124,7 @@ pub enum RowProblem {
     #[error("differs from the row of the same id at {first}")]
     Contradiction {
         /// The earlier row.
-        first: Place,
+        first: Spot,
     },
     /// Two ids that some file systems cannot tell apart.
     #[error("differs from `{other}` at {first} in case only; task directories of these names would collide")]
@@ -97,34 +132,32 @@ pub enum RowProblem {
         /// The other id.
         other: String,
         /// The earlier row.
-        first: Place,
+        first: Spot,
     },
 }
 
 impl fmt::Display for RowFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.place)?;
-        if !matches!(self.place, Place::Entry(_)) {
+        write!(f, "{}, {}", self.file.escape_debug(), self.place)?;
+        if self.place.has_offset() {
             write!(f, " (byte {})", self.offset)?;
         }
         if let Some(id) = &self.id {
             write!(f, ", {id:?}")?;
         }
         if let Some(field) = &self.field {
-            write!(f, ", field `{field}`")?;
+            write!(f, ", field `{}`", field.escape_debug())?;
         }
         write!(f, ": {}", self.problem)
     }
 }
 
-/// The rows of one file that are no records: all of them counted, the first ones kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The rows of one source that are no records: all of them counted, the first ones kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// The file.
-    pub path: PathBuf,
     /// How many there are.
     pub total: u64,
-    /// The first of them, in order of the file.
+    /// The first of them, in order of the files and of their rows.
     pub shown: Vec<RowFault>,
 }
 
@@ -132,8 +165,9 @@ impl Faults {
     /// How many faults are kept.
     pub const SHOWN: usize = 20;
 
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, total: 0, shown: Vec::new() }
+    /// Whether every row is a record.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
     }
 
     pub(crate) fn push(&mut self, fault: RowFault) {
@@ -146,12 +180,9 @@ impl Faults {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if matches!(self.shown.first(), Some(RowFault { place: Place::Entry(_), .. })) {
-            "directories"
-        } else {
-            "rows"
-        };
-        write!(f, "{}: {what} that cannot be read: {}", self.path.display(), self.total)?;
+        let directories = matches!(self.shown.first(), Some(RowFault { place: Place::Entry(_), .. }));
+        let what = if directories { "directories" } else { "rows" };
+        write!(f, "{what} that cannot be read: {}", self.total)?;
         for fault in &self.shown {
             write!(f, "\n  {fault}")?;
         }

@@ -1,5 +1,6 @@
 //! JSON with the checks that `serde_json` leaves out: duplicate keys, bare NaN, lone surrogates.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
@@ -82,8 +83,8 @@ pub(crate) fn strict_value(text: &str) -> Result<Value, (usize, RowProblem)> {
 /// The fields of one object: those that are wanted, and the names of the others.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
-    /// Wanted fields that are there.
-    pub wanted: Map<String, Value>,
+    /// Values of the wanted fields, in their order; none for a field that is not there.
+    pub wanted: Vec<Option<Value>>,
     /// Names of all other fields.
     pub others: Vec<String>,
 }
@@ -109,6 +110,7 @@ fn parse<'t, S: DeserializeSeed<'t>>(
         let problem = match seen.take() {
             Some(key) => RowProblem::DuplicateKey(key),
             None if error.is_eof() => RowProblem::Cut,
+            None if error.to_string().starts_with("number out of range") => RowProblem::TooLarge,
             None => RowProblem::Json(without_position(error.to_string())),
         };
         (offset, problem)
@@ -224,18 +226,17 @@ impl<'de> Visitor<'de> for WantedFields<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fields, A::Error> {
-        let mut fields = Fields::default();
+        let mut fields = Fields { wanted: vec![None; self.wanted.len()], others: Vec::new() };
         let mut others = HashSet::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            if fields.wanted.contains_key(&key) || others.contains(&key) {
-                return Err(twice(self.seen, key));
-            }
-            if self.wanted.contains(&key.as_str()) {
-                let value = entries.next_value_seed(Strict(self.seen))?;
-                fields.wanted.insert(key, value);
-            } else {
-                entries.next_value::<IgnoredAny>()?;
-                others.insert(key);
+        while let Some(key) = entries.next_key::<Cow<'_, str>>()? {
+            match self.wanted.iter().position(|wanted| *wanted == key) {
+                Some(at) if fields.wanted[at].is_none() => {
+                    fields.wanted[at] = Some(entries.next_value_seed(Strict(self.seen))?);
+                }
+                None if others.insert(key.clone().into_owned()) => {
+                    entries.next_value::<IgnoredAny>()?;
+                }
+                _ => return Err(twice(self.seen, key.into_owned())),
             }
         }
         fields.others = others.into_iter().collect();
@@ -266,7 +267,7 @@ mod tests {
         let (offset, problem) = strict_value(r#"{"a": b}"#).unwrap_err();
         assert_eq!((offset, problem), (6, RowProblem::Json("expected value".into())));
         assert!(matches!(strict_value("1 2"), Err((_, RowProblem::Json(_)))));
-        assert!(matches!(strict_value("1e999"), Err((_, RowProblem::Json(_)))));
+        assert!(matches!(strict_value("1e999"), Err((_, RowProblem::TooLarge))));
     }
 
     #[test]

@@ -7,5 +7,5 @@ mod row;
 
 pub use fault::{Faults, Place, RowFault, RowProblem};
 pub(crate) use json::{mend_surrogates, scan, strict_value};
-pub(crate) use raw::{Format, RawError, RawFacts, RawRow, read_raw};
+pub(crate) use raw::{RawError, RawFacts, RawRow, read_raw};
 pub(crate) use row::{FieldFault, Row, Surrogates, salvage_id};

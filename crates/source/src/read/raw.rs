@@ -1,12 +1,11 @@
 //! Files cut into raw rows, in one pass that also hashes every byte.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Read};
 
-use fs_err as fs;
-use ident::{Digest, Sha256Writer};
+use ident::Digest;
 
 use super::{Place, RowProblem};
+use crate::file::{FileInput, Format};
 
 /// The longest row in bytes.
 pub(crate) const ROW_LIMIT: u64 = 64 << 20;
@@ -15,29 +14,6 @@ pub(crate) const ROW_LIMIT: u64 = 64 << 20;
 const DOCUMENT_LIMIT: u64 = 1 << 30;
 
 const BOM: &[u8] = "\u{feff}".as_bytes();
-
-/// How rows stand in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// One JSON value a line.
-    JsonLines,
-    /// One JSON array of rows.
-    JsonArray,
-    /// One text a line.
-    TextLines,
-}
-
-impl Format {
-    /// Tells the format from the file's name: `.jsonl` and `.ndjson`, `.json`, or anything else.
-    pub(crate) fn of(path: &Path) -> Self {
-        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        match extension.to_ascii_lowercase().as_str() {
-            "jsonl" | "ndjson" => Self::JsonLines,
-            "json" => Self::JsonArray,
-            _ => Self::TextLines,
-        }
-    }
-}
 
 /// One row as it stands in the file, without its line end.
 #[derive(Debug)]
@@ -79,25 +55,27 @@ impl From<io::Error> for RawError {
 }
 
 /// Cuts a file into rows and hands them over in order.
-pub(crate) fn read_raw(
-    path: &Path,
-    format: Format,
-    sink: &mut dyn FnMut(RawRow),
-) -> Result<RawFacts, RawError> {
-    // Asked before opening: opening a pipe would wait for its writer.
-    if !fs::metadata(path)?.is_file() {
+pub(crate) fn read_raw(input: &FileInput, sink: &mut dyn FnMut(RawRow)) -> Result<RawFacts, RawError> {
+    let Some(mut content) = input.open()? else {
         return Err(RawError::NotAFile);
-    }
-    let file = fs::File::open(path)?;
-    match format {
-        Format::JsonLines | Format::TextLines => Ok(read_lines(file, ROW_LIMIT, sink)?),
-        Format::JsonArray => read_array(file, sink),
-    }
+    };
+    let noticed = match input.form.format {
+        Format::JsonArray => read_array(&mut content, sink)?,
+        _ => read_lines(&mut content, ROW_LIMIT, sink)?,
+    };
+    let digest = content.finish()?;
+    Ok(RawFacts { digest, blank_lines: noticed.blank_lines, bom: noticed.bom })
+}
+
+/// What is noticed while lines or elements are found.
+struct Noticed {
+    blank_lines: u64,
+    bom: bool,
 }
 
 /// Reads lines of at most `limit` bytes. LF and CR LF end a line, the last one may have no end.
-fn read_lines(reader: impl Read, limit: u64, sink: &mut dyn FnMut(RawRow)) -> io::Result<RawFacts> {
-    let mut reader = BufReader::with_capacity(1 << 18, Hashing::new(reader));
+fn read_lines(reader: impl Read, limit: u64, sink: &mut dyn FnMut(RawRow)) -> io::Result<Noticed> {
+    let mut reader = BufReader::with_capacity(1 << 18, reader);
     let mut blank_lines = 0;
     let mut bom = false;
     let mut offset = 0;
@@ -139,7 +117,7 @@ fn read_lines(reader: impl Read, limit: u64, sink: &mut dyn FnMut(RawRow)) -> io
         }
         sink(RawRow { place, offset: start, bytes: Ok(line) });
     }
-    Ok(RawFacts { digest: reader.into_inner().finish(), blank_lines, bom })
+    Ok(Noticed { blank_lines, bom })
 }
 
 /// Passes over the rest of a line and tells its length.
@@ -160,7 +138,7 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
     }
 }
 
-fn read_array(reader: impl Read, sink: &mut dyn FnMut(RawRow)) -> Result<RawFacts, RawError> {
+fn read_array(reader: impl Read, sink: &mut dyn FnMut(RawRow)) -> Result<Noticed, RawError> {
     let mut bytes = Vec::new();
     reader.take(DOCUMENT_LIMIT + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > DOCUMENT_LIMIT {
@@ -168,11 +146,10 @@ fn read_array(reader: impl Read, sink: &mut dyn FnMut(RawRow)) -> Result<RawFact
             "is larger than {DOCUMENT_LIMIT} bytes; write one row a line in a .jsonl file"
         )));
     }
-    let digest = Digest::of(&bytes);
     let bom = bytes.starts_with(BOM);
     let base = if bom { BOM.len() } else { 0 };
     cut_array(&bytes[base..], base as u64, sink).map_err(RawError::Document)?;
-    Ok(RawFacts { digest, blank_lines: 0, bom })
+    Ok(Noticed { blank_lines: 0, bom })
 }
 
 /// Cuts a JSON array at the commas of its own level. The elements are not judged here, only found.
@@ -231,30 +208,6 @@ fn cut_array(text: &[u8], base: u64, sink: &mut dyn FnMut(RawRow)) -> Result<(),
     Err(format!("is cut: the file ends at byte {} inside its array", base + text.len() as u64))
 }
 
-/// Hashes what is read through it.
-struct Hashing<R> {
-    reader: R,
-    hash: Sha256Writer<io::Sink>,
-}
-
-impl<R> Hashing<R> {
-    fn new(reader: R) -> Self {
-        Self { reader, hash: Sha256Writer::new(io::sink()) }
-    }
-
-    fn finish(self) -> Digest {
-        self.hash.finish().0
-    }
-}
-
-impl<R: Read> Read for Hashing<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        self.hash.write_all(&buffer[..read])?;
-        Ok(read)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -270,7 +223,7 @@ mod tests {
         }
     }
 
-    fn lines(text: &[u8], limit: u64) -> (Rows, RawFacts) {
+    fn lines(text: &[u8], limit: u64) -> (Rows, Noticed) {
         let mut rows = Vec::new();
         let facts = read_lines(text, limit, &mut collect(&mut rows)).unwrap();
         (rows, facts)
@@ -287,18 +240,17 @@ mod tests {
         let text = "\u{feff}one\r\n\r\n  \ntwo\nthree".as_bytes();
         let (rows, facts) = lines(text, 100);
         assert_eq!(rows, [(1, 3, Ok("one".into())), (4, 13, Ok("two".into())), (5, 17, Ok("three".into()))]);
-        assert_eq!((facts.blank_lines, facts.bom, facts.digest), (2, true, Digest::of(text)));
+        assert_eq!((facts.blank_lines, facts.bom), (2, true));
     }
 
     #[test]
     fn a_line_beyond_the_bound_is_passed_over_and_the_next_one_is_read() {
-        let (rows, facts) = lines(b"12345\n123456\n12345678\n1\n", 5);
+        let (rows, _) = lines(b"12345\n123456\n12345678\n1\n", 5);
         let too_long = || Err(RowProblem::TooLong { limit: 5 });
         assert_eq!(
             rows,
             [(1, 0, Ok("12345".into())), (2, 6, too_long()), (3, 13, too_long()), (4, 22, Ok("1".into()))]
         );
-        assert_eq!(facts.digest, Digest::of("12345\n123456\n12345678\n1\n"));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Id lists: one id a line, or rows that have one.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 
 use ident::TaskId;
 
 use super::table::{Columns, Notes, Placed, Table, TableError};
-use crate::read::{Faults, FieldFault, Format, Place, Row, RowProblem, Surrogates, read_raw};
+use crate::file::FileInput;
+use crate::read::{Faults, FieldFault, Place, Row, RowProblem, Surrogates, read_raw};
 
 /// How ids are read from JSON: bare texts, or objects with `task_id` or `instance_id`.
 pub(crate) const IDS: Columns<TaskId> = Columns {
@@ -45,11 +45,11 @@ fn compare(rows: &[Placed<TaskId>], notes: &mut Notes, _: &mut Faults) {
 }
 
 /// Reads one id a line. White space around an id is a fault of the list, not trimmed away.
-pub(crate) fn read_id_lines(path: &Path, shown_path: PathBuf) -> Result<Table<TaskId>, TableError> {
+pub(crate) fn read_id_lines(input: &FileInput) -> Result<Table<TaskId>, TableError> {
     let mut rows = Vec::new();
-    let mut faults = Faults::new(shown_path);
+    let mut faults = Faults::new(input.shown.clone());
     let mut notes = Notes::default();
-    let facts = read_raw(path, Format::TextLines, &mut |raw| {
+    let facts = read_raw(input, &mut |raw| {
         let whole = |problem| FieldFault { field: None, problem, offset: None };
         let id = match &raw.bytes {
             Ok(bytes) => std::str::from_utf8(bytes)

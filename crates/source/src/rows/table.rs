@@ -1,12 +1,11 @@
 //! Reads a file of rows with the columns of one role.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
+use crate::file::FileInput;
 use crate::read::{
-    Faults, FieldFault, Format, Place, RawError, RawFacts, RawRow, Row, RowFault, RowProblem, Surrogates,
-    read_raw, salvage_id,
+    Faults, FieldFault, Place, RawError, RawFacts, RawRow, Row, RowFault, RowProblem, Surrogates, read_raw,
+    salvage_id,
 };
+use std::collections::BTreeMap;
 
 /// How the rows of one role are read.
 pub(crate) struct Columns<T: 'static> {
@@ -99,16 +98,11 @@ impl Notes {
 }
 
 /// Reads every row of a JSON-lines or JSON-array file.
-pub(crate) fn read_table<T>(
-    path: &Path,
-    shown_path: PathBuf,
-    format: Format,
-    columns: &Columns<T>,
-) -> Result<Table<T>, TableError> {
+pub(crate) fn read_table<T>(input: &FileInput, columns: &Columns<T>) -> Result<Table<T>, TableError> {
     let mut rows: Vec<Placed<T>> = Vec::new();
     let mut notes = Notes::default();
-    let mut faults = Faults::new(shown_path);
-    let facts = read_raw(path, format, &mut |raw| match read_row(&raw, columns, &mut notes) {
+    let mut faults = Faults::new(input.shown.clone());
+    let facts = read_raw(input, &mut |raw| match read_row(&raw, columns, &mut notes) {
         // Once one row is refused the records are of no use: only the faults are.
         Ok(record) if faults.total == 0 => {
             rows.push(Placed { place: raw.place, offset: raw.offset, record });
