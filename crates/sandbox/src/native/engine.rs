@@ -192,14 +192,15 @@ enum Program {
 
 impl Program {
     fn copy(path: PathBuf) -> io::Result<Self> {
-        let mut source = fs::File::open(&path)?;
+        let source = fs::File::open(&path)?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         // Kernels before 6.3 do not know the flag and make every memory file executable.
         let memory = rustix::fs::memfd_create("seatrial-init", flags | MemfdFlags::EXEC)
             .or_else(|_| rustix::fs::memfd_create("seatrial-init", flags));
         let Ok(memory) = memory else { return Ok(Self::File(path)) };
         let mut memory = File::from(memory);
-        io::copy(&mut source, &mut memory)?;
+        // The plain file: between two of them the kernel copies, without a detour.
+        io::copy(&mut source.file(), &mut memory)?;
         let seals = SealFlags::SEAL | SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK;
         rustix::fs::fcntl_add_seals(&memory, seals)?;
         Ok(Self::Sealed(memory.into()))
