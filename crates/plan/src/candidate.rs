@@ -16,8 +16,9 @@ pub struct Candidate {
     pub repo: String,
     /// The collection's image, as given.
     pub image: String,
-    /// Digest of the whole row, to tell repeated rows from contradicting ones.
-    pub row: Digest,
+    /// Digest of the whole row, to tell repeated rows from contradicting ones. It is needed only where an id has several
+    /// rows; a row of such an id without a digest counts as a contradiction, as nobody has compared it.
+    pub row: Option<Digest>,
 }
 
 impl Candidate {
@@ -27,7 +28,7 @@ impl Candidate {
             id: instance.instance_id.to_string(),
             repo: instance.repo.clone(),
             image: instance.image_name.clone(),
-            row: Digest::of(to_canonical_json(instance)?),
+            row: Some(Digest::of(to_canonical_json(instance)?)),
         })
     }
 
@@ -54,7 +55,7 @@ pub(crate) fn catalog<'a>(
     rows.sort_unstable();
     for run in rows.chunk_by(|a, b| a.id == b.id) {
         let first = run[0];
-        if run.iter().any(|row| *row != first) {
+        if run.len() > 1 && (first.row.is_none() || run.iter().any(|row| *row != first)) {
             errors.push(InputError::InstanceConflict { id: first.id.clone(), rows: run.len() as u64 });
         } else if run.len() > 1 {
             repeated.insert(first.id.clone(), run.len() as u64);
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     fn row(id: &str, content: &str) -> Candidate {
-        Candidate { id: id.into(), repo: "o/a".into(), image: String::new(), row: Digest::of(content) }
+        Candidate { id: id.into(), repo: "o/a".into(), image: String::new(), row: Some(Digest::of(content)) }
     }
 
     fn read(rows: Vec<Candidate>) -> (usize, Vec<InputError>, Vec<Note>) {
@@ -116,6 +117,13 @@ mod tests {
         let (size, errors, notes) = read(vec![row("a.1", "x"), row("b.1", "x"), row("a.1", "x")]);
         assert_eq!((size, errors), (2, vec![]));
         assert_eq!(notes, [Note::RepeatedInstances { rows: [("a.1".to_owned(), 2)].into() }]);
+    }
+
+    #[test]
+    fn rows_that_nobody_compared_are_no_repetition() {
+        let unread = Candidate { row: None, ..row("a.1", "x") };
+        let (_, errors, _) = read(vec![unread.clone(), unread]);
+        assert_eq!(errors, [InputError::InstanceConflict { id: "a.1".into(), rows: 2 }]);
     }
 
     #[test]

@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn known(ids: &[&str]) -> PlanInput {
-        let row = ident::Digest::of("");
+        let row = None;
         let candidate =
             |id: &&str| Candidate { id: (*id).into(), repo: "o/a".into(), image: String::new(), row };
         PlanInput { instances: ids.iter().map(candidate).collect(), ..PlanInput::default() }

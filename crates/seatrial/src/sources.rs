@@ -4,7 +4,7 @@ use std::path::Path;
 
 use recipe::{Recipe, SourceKind, SourceRole, Workspace};
 use source::{
-    Environment, Index, IndexError, IndexSettings, PullMode, PullRequest, Pulled, Role, SeatrialLock,
+    Environment, Index, IndexError, IndexSettings, PullMode, PullRequest, Pulled, Reading, Role, SeatrialLock,
     SourceError, SourceSpec,
 };
 
@@ -15,7 +15,7 @@ use crate::project::Project;
 pub const LOCK: &str = "seatrial.lock";
 
 /// Reads every source; with `fetch` also the source distributions that profiles name, where the recipe works with such.
-pub async fn read(project: &Project, mode: PullMode, fetch: bool) -> Result<Pulled> {
+pub async fn read(project: &Project, mode: PullMode, reading: Reading, fetch: bool) -> Result<Pulled> {
     let lock = SeatrialLock::load(&project.path(LOCK))?;
     if lock.is_none() && mode == PullMode::Locked {
         return Err(Failure::new(
@@ -26,8 +26,14 @@ pub async fn read(project: &Project, mode: PullMode, fetch: bool) -> Result<Pull
     let wanted = fetch && project.recipe.materialize.workspace == Workspace::Sdist;
     let index = if wanted { Some(index(project)?) } else { None };
     let specs = specs(&project.recipe);
-    let request =
-        PullRequest { specs: &specs, base: &project.root, lock: lock.as_ref(), mode, index: index.as_ref() };
+    let request = PullRequest {
+        specs: &specs,
+        base: &project.root,
+        lock: lock.as_ref(),
+        mode,
+        reading,
+        index: index.as_ref(),
+    };
     source::pull(request).await.map_err(|error| failure(&error))
 }
 

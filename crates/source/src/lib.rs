@@ -21,9 +21,9 @@ pub use index::{
     IndexLocation, IndexOrigin, IndexSettings, LocationError, Retry, SdistName, locate_index,
     normalize_package,
 };
-pub use load::{LoadReport, Loaded, Records, load};
+pub use load::{LoadReport, Loaded, Reading, Records, load};
 pub use lock::{Drift, DriftCause, LockChange, LockedDistribution, SeatrialLock};
 pub use pull::{PullMode, PullRequest, Pulled, pull};
-pub use read::{Faults, Place, RowFault, RowProblem};
-pub use rows::TaskDirectory;
+pub use read::{Faults, Place, RowFault, RowProblem, Spot};
+pub use rows::{InstanceKey, TaskDirectory};
 pub use spec::{Role, SourceKind, SourceSpec, SpecError};

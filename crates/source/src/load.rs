@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ident::{Digest, TaskId};
 use record::{ImageState, Instance, Profile, RewardMean, SourceInput, Trajectory};
@@ -10,8 +11,8 @@ use crate::SourceError;
 use crate::file::{FileInput, Format};
 use crate::read::{Faults, Place, RawError, RowFault, RowProblem};
 use crate::rows::{
-    Columns, IDS, IMAGE_STATES, INSTANCES, PROFILES, REWARD_MEANS, TRAJECTORIES, Table, TableError,
-    TaskDirectory, hash_task_directories, list_task_directories, read_id_lines, read_table,
+    Columns, IDS, IMAGE_STATES, INSTANCE_KEYS, INSTANCES, InstanceKey, PROFILES, REWARD_MEANS, TRAJECTORIES,
+    TableReader, TaskDirectory, hash_task_directories, list_task_directories,
 };
 use crate::spec::{Role, SourceKind, SourceSpec};
 
@@ -35,6 +36,18 @@ pub struct LoadReport {
     pub blank_lines: u64,
     /// Sentences for people, in a fixed order.
     pub notes: Vec<String>,
+    /// Rows that were left out because they cannot be read.
+    #[serde(serialize_with = "crate::read::serialize_faults")]
+    pub faults: Faults,
+}
+
+/// How sources are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Whether a row that cannot be read refuses its source; else it is left out and reported.
+    pub strict: bool,
+    /// Whether of instances only the keys are read.
+    pub keys_only: bool,
 }
 
 /// The records of one source, by role.
@@ -42,6 +55,8 @@ pub struct LoadReport {
 pub enum Records {
     /// Task candidates.
     Instances(Loaded<Instance>),
+    /// Task candidates, by what a plan asks of them.
+    InstanceKeys(Loaded<InstanceKey>),
     /// Task ids.
     Ids(Loaded<TaskId>),
     /// Task directories.
@@ -61,6 +76,7 @@ impl Records {
     pub fn input(&self) -> &SourceInput {
         match self {
             Self::Instances(loaded) => &loaded.input,
+            Self::InstanceKeys(loaded) => &loaded.input,
             Self::Ids(loaded) => &loaded.input,
             Self::Tasks(loaded) => &loaded.input,
             Self::Trajectories(loaded) => &loaded.input,
@@ -74,6 +90,7 @@ impl Records {
     pub fn report(&self) -> &LoadReport {
         match self {
             Self::Instances(loaded) => &loaded.report,
+            Self::InstanceKeys(loaded) => &loaded.report,
             Self::Ids(loaded) => &loaded.report,
             Self::Tasks(loaded) => &loaded.report,
             Self::Trajectories(loaded) => &loaded.report,
@@ -85,13 +102,16 @@ impl Records {
 }
 
 /// Reads a source; paths are relative to `base`, the recipe's directory.
-pub fn load(spec: &SourceSpec, base: &Path) -> Result<Records, SourceError> {
+pub fn load(spec: &SourceSpec, base: &Path, reading: Reading) -> Result<Records, SourceError> {
     spec.check()?;
-    let place = Location { spec, path: base.join(&spec.path) };
+    let place = Location { spec, path: base.join(&spec.path), strict: reading.strict };
     Ok(match (spec.kind, spec.role) {
         (_, Role::Tasks) => Records::Tasks(place.task_directories()?),
         (SourceKind::Dir, _) => Records::Ids(place.directory_names()?),
-        (SourceKind::File, Role::Ids) => Records::Ids(place.ids()?),
+        (SourceKind::File, Role::Ids) => Records::Ids(place.table(&IDS)?),
+        (SourceKind::File, Role::Instances) if reading.keys_only => {
+            Records::InstanceKeys(place.table(&INSTANCE_KEYS)?)
+        }
         (SourceKind::File, Role::Instances) => Records::Instances(place.table(&INSTANCES)?),
         (SourceKind::File, Role::Trajectories) => Records::Trajectories(place.table(&TRAJECTORIES)?),
         (SourceKind::File, Role::RewardMeans) => Records::RewardMeans(place.table(&REWARD_MEANS)?),
@@ -103,6 +123,7 @@ pub fn load(spec: &SourceSpec, base: &Path) -> Result<Records, SourceError> {
 struct Location<'s> {
     spec: &'s SourceSpec,
     path: PathBuf,
+    strict: bool,
 }
 
 impl Location<'_> {
@@ -112,36 +133,28 @@ impl Location<'_> {
 
     fn table<T>(&self, columns: &Columns<T>) -> Result<Loaded<T>, SourceError> {
         let input = self.input();
-        if input.form.format == Format::TextLines {
+        if input.form.format == Format::TextLines && !columns.bare {
             return Err(SourceError::Format {
                 name: self.spec.name.clone(),
                 path: self.spec.path.clone(),
                 role: self.spec.role,
-                remedy: "name it .jsonl for one JSON object a line, or .json for one array of objects",
+                remedy: "name it .parquet, .jsonl for one JSON object a line, .json for one array of objects, or .csv",
             });
         }
-        self.loaded(read_table(&input, columns))
-    }
-
-    fn ids(&self) -> Result<Loaded<TaskId>, SourceError> {
-        let input = self.input();
-        self.loaded(match input.form.format {
-            Format::TextLines => read_id_lines(&input),
-            _ => read_table(&input, &IDS),
-        })
-    }
-
-    fn loaded<T>(&self, table: Result<Table<T>, TableError>) -> Result<Loaded<T>, SourceError> {
-        let table = table.map_err(|error| self.refuse(error))?;
+        let mut reader = TableReader::new(columns, self.strict);
+        let facts = reader.read(&input).map_err(|error| self.refuse(error))?;
+        let table =
+            reader.finish().map_err(|faults| SourceError::Rows { name: self.spec.name.clone(), faults })?;
         let rows = table.rows.len() as u64;
-        let sha256 = BTreeMap::from([(self.key(), table.facts.digest)]);
+        let sha256 = BTreeMap::from([(self.key(), facts.digest)]);
         Ok(Loaded {
             rows: table.rows,
             input: SourceInput { revision: None, sha256, rows },
             report: LoadReport {
                 rows,
-                blank_lines: table.facts.blank_lines,
-                notes: table.notes.sentences(table.facts.bom),
+                blank_lines: table.blank_lines,
+                notes: table.notes.sentences(),
+                faults: table.faults,
             },
         })
     }
@@ -172,9 +185,11 @@ impl Location<'_> {
         }
         let listing = list_task_directories(&self.path).map_err(|source| self.io(source))?;
         if !listing.faults.is_empty() {
-            let mut faults = Faults::new(self.spec.path.clone());
+            let mut faults = Faults::default();
+            let file: Arc<str> = self.key().into();
             for (number, (path, problem)) in listing.faults.into_iter().enumerate() {
                 faults.push(RowFault {
+                    file: Arc::clone(&file),
                     place: Place::Entry(number as u64 + 1),
                     offset: 0,
                     id: path.file_name().map(|name| name.to_string_lossy().into_owned()),
@@ -185,7 +200,7 @@ impl Location<'_> {
             return Err(SourceError::Rows { name: self.spec.name.clone(), faults });
         }
         let rows = listing.tasks.len() as u64;
-        Ok((listing.tasks, LoadReport { rows, blank_lines: 0, notes: listing.notes }))
+        Ok((listing.tasks, LoadReport { rows, notes: listing.notes, ..LoadReport::default() }))
     }
 
     /// The path as the recipe writes it: the lock must not depend on where a project lies.
@@ -193,13 +208,13 @@ impl Location<'_> {
         self.spec.path.to_string_lossy().into_owned()
     }
 
-    fn refuse(&self, error: TableError) -> SourceError {
-        let (name, path) = (self.spec.name.clone(), self.spec.path.clone());
+    fn refuse(&self, error: RawError) -> SourceError {
         match error {
-            TableError::Raw(RawError::Io(source)) => self.io(source),
-            TableError::Raw(RawError::NotAFile) => self.wrong_place("a regular file"),
-            TableError::Raw(RawError::Document(detail)) => SourceError::Document { name, path, detail },
-            TableError::Rows(faults) => SourceError::Rows { name, faults },
+            RawError::Io(source) => self.io(source),
+            RawError::NotAFile => self.wrong_place("a regular file"),
+            RawError::Document(detail) => {
+                SourceError::Document { name: self.spec.name.clone(), path: self.spec.path.clone(), detail }
+            }
         }
     }
 

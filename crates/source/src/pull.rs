@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use record::SourceInput;
 
 use crate::index::{DistributionSpec, FetchedDistribution, Index};
-use crate::load::{Records, load};
+use crate::load::{Reading, Records, load};
 use crate::lock::{Drift, DriftCause, LockChange, LockedDistribution, SeatrialLock};
 use crate::spec::SourceSpec;
 use crate::{Loaded, SourceError};
@@ -26,6 +27,8 @@ pub struct PullRequest<'r> {
     pub lock: Option<&'r SeatrialLock>,
     /// What to do about differences.
     pub mode: PullMode,
+    /// How the rows are read.
+    pub reading: Reading,
     /// Where source distributions come from; without an index they are left alone, and their lock entries are kept.
     pub index: Option<&'r Index>,
 }
@@ -65,7 +68,7 @@ pub async fn pull(request: PullRequest<'_>) -> Result<Pulled, SourceError> {
         }
     }
     let before = request.lock.cloned().unwrap_or_default();
-    let records = read_all(request.specs, request.base).await?;
+    let records = read_all(request.specs, request.base, request.reading, &before).await?;
     let mut lock = SeatrialLock::default();
     for (name, records) in &records {
         judge(before.check(name, records.input()), request.mode)?;
@@ -93,15 +96,33 @@ pub async fn pull(request: PullRequest<'_>) -> Result<Pulled, SourceError> {
     Ok(Pulled { records, distributions, lock, changes })
 }
 
-async fn read_all(specs: &[SourceSpec], base: &Path) -> Result<BTreeMap<String, Records>, SourceError> {
+async fn read_all(
+    specs: &[SourceSpec],
+    base: &Path,
+    reading: Reading,
+    lock: &SeatrialLock,
+) -> Result<BTreeMap<String, Records>, SourceError> {
     let base: Arc<PathBuf> = Arc::new(base.to_owned());
     let mut ordered: Vec<_> = specs.to_vec();
     ordered.sort_by(|a, b| a.name.cmp(&b.name));
     let reads = ordered.into_iter().map(|spec| {
         let base = Arc::clone(&base);
+        let locked = lock.sources.get(&spec.name).cloned();
         async move {
             let name = spec.name.clone();
-            let read = tokio::task::spawn_blocking(move || load(&spec, &base)).await;
+            let read = tokio::task::spawn_blocking(move || {
+                let records = load(&spec, &base, reading)?;
+                // A row whose keys can be read may have another column that cannot. The lock tells that there are such
+                // rows: it counts those that were read as a whole.
+                let more = |locked: &SourceInput| {
+                    locked.sha256 == records.input().sha256 && locked.rows < records.input().rows
+                };
+                if reading.keys_only && locked.as_ref().is_some_and(more) {
+                    return load(&spec, &base, Reading { keys_only: false, ..reading });
+                }
+                Ok(records)
+            })
+            .await;
             let failed = |error: tokio::task::JoinError| SourceError::Worker {
                 name: name.clone(),
                 detail: error.to_string(),

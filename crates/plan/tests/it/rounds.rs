@@ -39,7 +39,7 @@ pub fn rules(stage: &str, target: u64, cap: Cap) -> PoolRules {
 }
 
 pub fn candidate(id: &str) -> Candidate {
-    Candidate { id: id.into(), repo: String::new(), image: format!("image.{id}"), row: Digest::of(id) }
+    Candidate { id: id.into(), repo: String::new(), image: format!("image.{id}"), row: Some(Digest::of(id)) }
 }
 
 /// Makes rows of the descriptions. Every solved run is published twice, once without its model.

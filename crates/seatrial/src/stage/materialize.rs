@@ -30,7 +30,7 @@ const VERIFIER_GRACE_SEC: u64 = 60;
 
 /// The command.
 pub fn run(output: Output, project: &Project) -> Result {
-    let pulled = run_alone(sources::read(project, PullMode::Locked, true))?;
+    let pulled = run_alone(sources::read(project, PullMode::Locked, source::Reading::default(), true))?;
     let document = write(output, project, &pulled)?;
     output.json(&json!({
         "tasks": document.tasks.len(),

@@ -1,13 +1,13 @@
 //! `seatrial plan`: evidence to primaries and reserves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use ident::Digest;
+use ident::{Digest, TaskId};
 use plan::{Candidate, PlanError, PlanInput, PlanStats, PoolRules, SetExpr};
 use recipe::{PoolRecipe, Recipe};
 use record::{PlanDocument, SourceInput};
 use serde_json::json;
-use source::{PullMode, Pulled, Records, SeatrialLock};
+use source::{PullMode, Pulled, Reading, Records, SeatrialLock};
 
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, table};
@@ -22,10 +22,40 @@ pub const RESERVES: &str = "reserves.json";
 
 /// The command.
 pub fn run(output: Output, project: &Project) -> Result {
-    let pulled = run_alone(sources::read(project, PullMode::Locked, false))?;
+    let pulled = read(project)?;
     let stats = write(output, project, &pulled)?;
     output.print(stats_table(&stats))?;
     output.json(&json!({"plan": PLAN, "reserves": RESERVES, "stats": stats}))
+}
+
+/// Reads the sources as far as a plan asks for them: of instances only the keys, unless an id has several rows, which
+/// then have to be compared as a whole.
+fn read(project: &Project) -> Result<Pulled> {
+    let reading = Reading { keys_only: true, ..Reading::default() };
+    let pulled = run_alone(sources::read(project, PullMode::Locked, reading, false))?;
+    if repeated(&pulled).is_empty() {
+        return Ok(pulled);
+    }
+    run_alone(sources::read(project, PullMode::Locked, Reading::default(), false))
+}
+
+/// Ids that more than one row of instances has.
+fn repeated(pulled: &Pulled) -> HashSet<&TaskId> {
+    let (mut seen, mut repeated) = (HashSet::new(), HashSet::new());
+    let mut add = |id| {
+        if !seen.insert(id) {
+            repeated.insert(id);
+        }
+    };
+    for records in pulled.records.values() {
+        match records {
+            Records::Instances(loaded) => loaded.rows.iter().for_each(|row| add(&row.instance_id)),
+            Records::InstanceKeys(loaded) => loaded.rows.iter().for_each(|row| add(&row.instance_id)),
+            Records::Tasks(loaded) => loaded.rows.iter().for_each(|row| add(&row.id)),
+            _ => {}
+        }
+    }
+    repeated
 }
 
 /// Plans and writes both documents.
@@ -88,12 +118,23 @@ fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
         pools: recipe.pools.iter().map(pool_rules).collect::<Result<_>>()?,
         ..PlanInput::default()
     };
+    let repeated = repeated(pulled);
     for (name, records) in &pulled.records {
         let ids = match records {
             Records::Instances(loaded) => {
                 for instance in &loaded.rows {
-                    input.instances.push(Candidate::of(instance).or_exit(Exit::Failed)?);
+                    input.instances.push(if repeated.contains(&instance.instance_id) {
+                        Candidate::of(instance).or_exit(Exit::Failed)?
+                    } else {
+                        candidate(&instance.instance_id, &instance.repo, &instance.image_name)
+                    });
                 }
+                loaded.rows.iter().map(|row| row.instance_id.to_string()).collect()
+            }
+            Records::InstanceKeys(loaded) => {
+                let rows = loaded.rows.iter();
+                let keys = rows.map(|row| candidate(&row.instance_id, &row.repo, &row.image_name));
+                input.instances.extend(keys);
                 loaded.rows.iter().map(|row| row.instance_id.to_string()).collect()
             }
             Records::Tasks(loaded) => {
@@ -121,6 +162,11 @@ fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
         input.sets.insert(name.clone(), ids);
     }
     Ok(input)
+}
+
+/// A candidate whose id has one row only.
+fn candidate(id: &TaskId, repo: &str, image: &str) -> Candidate {
+    Candidate { id: id.to_string(), repo: repo.to_owned(), image: image.to_owned(), row: None }
 }
 
 fn pool_rules(pool: &PoolRecipe) -> Result<PoolRules> {

@@ -1,7 +1,7 @@
 //! `seatrial source pull`: every source read, every source distribution fetched, the lock written.
 
 use serde_json::json;
-use source::{PullMode, Pulled};
+use source::{PullMode, Pulled, Reading};
 
 use crate::cli::Pull;
 use crate::failure::Result;
@@ -17,7 +17,7 @@ pub fn run(output: Output, project: &Project, arguments: &Pull) -> Result {
     let sources: Vec<_> = pulled
         .records
         .iter()
-        .map(|(name, records)| json!({"name": name, "rows": records.report().rows, "notes": records.report().notes}))
+        .map(|(name, records)| json!({"name": name, "rows": records.report().rows, "notes": records.report().notes, "left_out": records.report().faults.total}))
         .collect();
     output.json(&json!({
         "sources": sources,
@@ -28,10 +28,14 @@ pub fn run(output: Output, project: &Project, arguments: &Pull) -> Result {
 
 /// Pulls and writes the lock.
 pub fn pull(output: Output, project: &Project, mode: PullMode) -> Result<Pulled> {
-    let pulled = run_alone(sources::read(project, mode, true))?;
+    let pulled = run_alone(sources::read(project, mode, Reading::default(), true))?;
     for (name, records) in &pulled.records {
         for note in &records.report().notes {
             output.warn(format_args!("source `{name}`: {note}"));
+        }
+        let faults = &records.report().faults;
+        if !faults.is_empty() {
+            output.warn(format_args!("source `{name}`: {faults}"));
         }
     }
     if !pulled.changes.is_empty() || !project.path(LOCK).exists() {

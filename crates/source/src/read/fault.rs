@@ -91,8 +91,8 @@ pub enum RowProblem {
     /// Not JSON.
     #[error("is not valid JSON: {0}")]
     Json(String),
-    /// A token that Python writes and JSON does not have.
-    #[error("holds {0}, which JSON does not have; write null or leave the field out")]
+    /// A number that is none; Python writes it as a token that JSON does not have.
+    #[error("holds {0}, which is no finite number; write null or leave the field out")]
     NonFinite(&'static str),
     /// A number that no 64-bit float can hold.
     #[error("holds a number beyond the range of 64-bit floats")]
@@ -176,6 +176,19 @@ impl Faults {
             self.shown.push(fault);
         }
     }
+}
+
+/// Writes faults as their number and one sentence each.
+pub(crate) fn serialize_faults<S: serde::Serializer>(
+    faults: &Faults,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    use serde::ser::SerializeStruct;
+    let shown: Vec<_> = faults.shown.iter().map(ToString::to_string).collect();
+    let mut written = serializer.serialize_struct("Faults", 2)?;
+    written.serialize_field("total", &faults.total)?;
+    written.serialize_field("shown", &shown)?;
+    written.end()
 }
 
 impl fmt::Display for Faults {

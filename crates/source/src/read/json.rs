@@ -1,6 +1,5 @@
 //! JSON with the checks that `serde_json` leaves out: duplicate keys, bare NaN, lone surrogates.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
@@ -228,15 +227,15 @@ impl<'de> Visitor<'de> for WantedFields<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fields, A::Error> {
         let mut fields = Fields { wanted: vec![None; self.wanted.len()], others: Vec::new() };
         let mut others = HashSet::new();
-        while let Some(key) = entries.next_key::<Cow<'_, str>>()? {
+        while let Some(key) = entries.next_key::<String>()? {
             match self.wanted.iter().position(|wanted| *wanted == key) {
                 Some(at) if fields.wanted[at].is_none() => {
                     fields.wanted[at] = Some(entries.next_value_seed(Strict(self.seen))?);
                 }
-                None if others.insert(key.clone().into_owned()) => {
+                None if others.insert(key.clone()) => {
                     entries.next_value::<IgnoredAny>()?;
                 }
-                _ => return Err(twice(self.seen, key.into_owned())),
+                _ => return Err(twice(self.seen, key)),
             }
         }
         fields.others = others.into_iter().collect();

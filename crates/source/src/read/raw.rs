@@ -11,7 +11,7 @@ use crate::file::{FileInput, Format};
 pub(crate) const ROW_LIMIT: u64 = 64 << 20;
 
 /// The largest JSON document in bytes; JSON lines have no such bound.
-const DOCUMENT_LIMIT: u64 = 1 << 30;
+pub(crate) const DOCUMENT_LIMIT: u64 = 1 << 30;
 
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
@@ -218,7 +218,9 @@ mod tests {
 
     fn collect(rows: &mut Rows) -> impl FnMut(RawRow) + '_ {
         |row| {
-            let (Place::Line(number) | Place::Row(number) | Place::Entry(number)) = row.place;
+            let (Place::Line(number) | Place::Row(number) | Place::Entry(number)) = row.place else {
+                panic!("texts have no row groups");
+            };
             rows.push((number, row.offset, row.bytes.map(|bytes| String::from_utf8(bytes).unwrap())));
         }
     }

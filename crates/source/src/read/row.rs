@@ -1,12 +1,13 @@
 //! One row's fields, taken out with their types checked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ident::TaskId;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::json::strict_fields;
-use super::{RawRow, RowFault, RowProblem, mend_surrogates, scan, strict_value};
+use super::{Place, RowFault, RowProblem, mend_surrogates, scan, strict_value};
 
 /// What becomes of half a surrogate pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,21 +39,30 @@ impl FieldFault {
         Self::new(field, RowProblem::Value(detail.into()))
     }
 
+    /// A fault of the row as a whole.
+    pub(crate) fn row(problem: RowProblem) -> Self {
+        Self { field: None, problem, offset: None }
+    }
+
     fn whole((offset, problem): (usize, RowProblem)) -> Self {
         Self { field: None, problem, offset: Some(offset) }
     }
 
     /// Ties the fault to its row.
-    pub(crate) fn at(self, row: &RawRow, id: Option<String>) -> RowFault {
-        let offset = row.offset + self.offset.unwrap_or_default() as u64;
-        RowFault { place: row.place, offset, id, field: self.field, problem: self.problem }
+    pub(crate) fn at(self, file: &Arc<str>, place: Place, offset: u64, id: Option<String>) -> RowFault {
+        let offset = offset + self.offset.unwrap_or_default() as u64;
+        RowFault { file: Arc::clone(file), place, offset, id, field: self.field, problem: self.problem }
     }
 }
 
 /// The wanted fields of one row.
 #[derive(Debug)]
 pub(crate) struct Row {
-    fields: Map<String, Value>,
+    names: &'static [&'static str],
+    /// One for each name; none for a field that the row does not have.
+    cells: Vec<Option<Value>>,
+    /// Whether the format knows other types than text.
+    typed: bool,
     /// Names of the fields that nobody asked for.
     pub others: Vec<String>,
     /// How many lone surrogates were replaced.
@@ -60,41 +70,72 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// A row of a format that knows types, with one cell for each of `names`.
+    pub(crate) fn typed(names: &'static [&'static str], cells: Vec<Option<Value>>) -> Self {
+        Self { names, cells, typed: true, others: Vec::new(), mended: 0 }
+    }
+
+    /// A row of a format that knows nothing but text, with one cell for each of `names`.
+    pub(crate) fn untyped(names: &'static [&'static str], cells: Vec<Option<Value>>) -> Self {
+        Self { typed: false, ..Self::typed(names, cells) }
+    }
+
+    /// A row that is one text, which stands in the field `name`.
+    pub(crate) fn line(bytes: &[u8], names: &'static [&'static str], name: &str) -> Result<Self, FieldFault> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| FieldFault::whole((error.valid_up_to(), RowProblem::NotUtf8)))?;
+        Ok(Self::one(names, name, Value::from(text)))
+    }
+
+    fn one(names: &'static [&'static str], name: &str, value: Value) -> Self {
+        let cells = names.iter().map(|known| (*known == name).then(|| value.clone())).collect();
+        Self::typed(names, cells)
+    }
+
     /// Reads the wanted fields of an object.
-    pub(crate) fn object(bytes: &[u8], wanted: &[&str], rule: Surrogates) -> Result<Self, FieldFault> {
+    pub(crate) fn object(
+        bytes: &[u8],
+        names: &'static [&'static str],
+        rule: Surrogates,
+    ) -> Result<Self, FieldFault> {
         let (text, mended) = checked_text(bytes, rule)?;
         if !text.trim_start().starts_with('{') {
             let value = strict_value(&text).map_err(FieldFault::whole)?;
             let problem = RowProblem::WrongType { expected: "an object", found: kind(&value) };
             return Err(FieldFault { field: None, problem, offset: None });
         }
-        let fields = strict_fields(&text, wanted).map_err(FieldFault::whole)?;
-        Ok(Self { fields: fields.wanted, others: fields.others, mended })
+        let fields = strict_fields(&text, names).map_err(FieldFault::whole)?;
+        Ok(Self { others: fields.others, mended, ..Self::typed(names, fields.wanted) })
     }
 
     /// Reads a row that may be a bare text: it then stands in the field `name`.
     pub(crate) fn text_or_object(
         bytes: &[u8],
-        wanted: &[&str],
+        names: &'static [&'static str],
         name: &str,
         rule: Surrogates,
     ) -> Result<Self, FieldFault> {
         if !bytes.starts_with(b"\"") {
-            return Self::object(bytes, wanted, rule);
+            return Self::object(bytes, names, rule);
         }
         let (text, mended) = checked_text(bytes, rule)?;
         let value = strict_value(&text).map_err(FieldFault::whole)?;
-        Ok(Self { fields: Map::from_iter([(name.to_owned(), value)]), others: Vec::new(), mended })
+        Ok(Self { mended, ..Self::one(names, name, value) })
+    }
+
+    fn cell(&self, field: &str) -> Option<&Value> {
+        let at = self.names.iter().position(|name| *name == field)?;
+        self.cells.get(at)?.as_ref()
     }
 
     /// Whether the row has the field, null included.
     pub(crate) fn has(&self, field: &str) -> bool {
-        self.fields.contains_key(field)
+        self.cell(field).is_some()
     }
 
     /// The field's text, to name a row that is refused.
     pub(crate) fn peek(&self, field: &str) -> Option<String> {
-        self.fields.get(field).and_then(Value::as_str).map(shortened)
+        self.cell(field).and_then(Value::as_str).map(shortened)
     }
 
     /// A text that must be there.
@@ -119,6 +160,11 @@ impl Row {
     pub(crate) fn boolean(&mut self, field: &str) -> Result<bool, FieldFault> {
         match self.take(field)? {
             Value::Bool(value) => Ok(value),
+            Value::String(text) if !self.typed => match text.as_str() {
+                "true" | "True" => Ok(true),
+                "false" | "False" => Ok(false),
+                _ => Err(FieldFault::value(field, format!("is {text:?}; expected true or false"))),
+            },
             other => Err(wrong_type(field, "true or false", &other)),
         }
     }
@@ -126,6 +172,17 @@ impl Row {
     /// A number.
     pub(crate) fn number(&mut self, field: &str) -> Result<f64, FieldFault> {
         let value = self.take(field)?;
+        if let Value::String(text) = &value
+            && !self.typed
+        {
+            let number: f64 = text
+                .parse()
+                .map_err(|_| FieldFault::value(field, format!("is {text:?}; expected a number")))?;
+            return match non_finite(number) {
+                None => Ok(number),
+                Some(token) => Err(FieldFault::new(field, RowProblem::NonFinite(token))),
+            };
+        }
         value.as_f64().ok_or_else(|| wrong_type(field, "a number", &value))
     }
 
@@ -191,7 +248,9 @@ impl Row {
     }
 
     fn take(&mut self, field: &str) -> Result<Value, FieldFault> {
-        self.fields.remove(field).ok_or_else(|| FieldFault::new(field, RowProblem::Missing))
+        let at = self.names.iter().position(|name| *name == field);
+        let cell = at.and_then(|at| self.cells.get_mut(at)).and_then(Option::take);
+        cell.ok_or_else(|| FieldFault::new(field, RowProblem::Missing))
     }
 
     fn optional<T>(
@@ -199,10 +258,20 @@ impl Row {
         field: &str,
         read: impl FnOnce(&mut Self, &str) -> Result<T, FieldFault>,
     ) -> Result<Option<T>, FieldFault> {
-        match self.fields.get(field) {
+        match self.cell(field) {
             None | Some(Value::Null) => Ok(None),
             Some(_) => read(self, field).map(Some),
         }
+    }
+}
+
+/// How a number that is not finite is called.
+pub(crate) fn non_finite(number: f64) -> Option<&'static str> {
+    match number {
+        _ if number.is_finite() => None,
+        f64::INFINITY => Some("Infinity"),
+        f64::NEG_INFINITY => Some("-Infinity"),
+        _ => Some("NaN"),
     }
 }
 
@@ -263,8 +332,7 @@ mod tests {
     use super::*;
 
     fn row(text: &str) -> Row {
-        let wanted = ["a", "b", "c"];
-        Row::object(text.as_bytes(), &wanted, Surrogates::Refuse).unwrap()
+        Row::object(text.as_bytes(), &["a", "b", "c"], Surrogates::Refuse).unwrap()
     }
 
     #[test]
@@ -293,6 +361,20 @@ mod tests {
         assert!(row(r#"{"a": -1}"#).optional_count("a").is_err());
         assert!(row(r#"{"a": 1.5}"#).optional_count("a").is_err());
         assert!(row(r#"{"a": {"x": 1}}"#).optional_text_map("a").is_err());
+    }
+
+    #[test]
+    fn texts_stand_for_other_types_only_where_there_is_nothing_else() {
+        let cells = |text: &str| vec![Some(Value::from(text)), None, None];
+        let untyped = |text: &str| Row::untyped(&["a", "b", "c"], cells(text));
+        assert!(untyped("True").boolean("a").unwrap());
+        assert!(!untyped("false").boolean("a").unwrap());
+        assert!(untyped("yes").boolean("a").is_err());
+        assert_eq!(untyped("0.9999999999999999").number("a").unwrap().to_bits(), 1.0_f64.to_bits() - 1);
+        assert_eq!(untyped("nan").number("a").unwrap_err().problem, RowProblem::NonFinite("NaN"));
+        assert!(untyped("1,0").number("a").is_err());
+        assert!(Row::typed(&["a", "b", "c"], cells("true")).boolean("a").is_err());
+        assert!(Row::typed(&["a", "b", "c"], cells("1")).number("a").is_err());
     }
 
     #[test]

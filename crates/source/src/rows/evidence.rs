@@ -3,7 +3,7 @@
 use record::{ImageState, ImageStatus, RewardMean, Trajectory};
 
 use super::table::{Columns, Notes};
-use crate::read::{FieldFault, Place, Row, Surrogates};
+use crate::read::{FieldFault, Row, RowProblem, Spot, Surrogates};
 
 /// How trajectories are read; their messages are skipped.
 pub(crate) const TRAJECTORIES: Columns<Trajectory> = Columns {
@@ -11,6 +11,7 @@ pub(crate) const TRAJECTORIES: Columns<Trajectory> = Columns {
     id: "traj_id",
     bare: false,
     surrogates: Surrogates::Mend,
+    fatal: |_| false,
     parse: trajectory,
     compare: |_, _, _| {},
 };
@@ -21,6 +22,10 @@ pub(crate) const REWARD_MEANS: Columns<RewardMean> = Columns {
     id: "instance_id_or_commit_hash",
     bare: false,
     surrogates: Surrogates::Mend,
+    // A mean that is no number from 0 to 1 says that the whole list was computed wrongly.
+    fatal: |problem| {
+        matches!(problem, RowProblem::NonFinite(_) | RowProblem::TooLarge | RowProblem::Value(_))
+    },
     parse: reward_mean,
     compare: |_, _, _| {},
 };
@@ -31,22 +36,23 @@ pub(crate) const IMAGE_STATES: Columns<ImageState> = Columns {
     id: "task_id",
     bare: false,
     surrogates: Surrogates::Mend,
+    fatal: |_| false,
     parse: image_state,
     compare: |_, _, _| {},
 };
 
-fn trajectory(row: &mut Row, notes: &mut Notes, place: Place) -> Result<Trajectory, FieldFault> {
+fn trajectory(row: &mut Row, notes: &mut Notes, spot: &Spot) -> Result<Trajectory, FieldFault> {
     let traj_id = row.text("traj_id")?;
     let instance_id = row.text("instance_id")?;
     let resolved = row.boolean("resolved")?;
     let model = row.optional_text("model")?;
     if model.is_none() {
-        notes.count("rows without a model", 1, place);
+        notes.count("rows without a model", 1, spot);
     }
     Ok(Trajectory { instance_id, model, resolved, traj_id })
 }
 
-fn reward_mean(row: &mut Row, _: &mut Notes, _: Place) -> Result<RewardMean, FieldFault> {
+fn reward_mean(row: &mut Row, _: &mut Notes, _: &Spot) -> Result<RewardMean, FieldFault> {
     let instance_id_or_commit_hash = row.text("instance_id_or_commit_hash")?;
     let reward_mean = row.number("reward_mean")?;
     if !(0.0..=1.0).contains(&reward_mean) {
@@ -58,7 +64,7 @@ fn reward_mean(row: &mut Row, _: &mut Notes, _: Place) -> Result<RewardMean, Fie
     Ok(RewardMean { instance_id_or_commit_hash, reward_mean })
 }
 
-fn image_state(row: &mut Row, _: &mut Notes, _: Place) -> Result<ImageState, FieldFault> {
+fn image_state(row: &mut Row, _: &mut Notes, _: &Spot) -> Result<ImageState, FieldFault> {
     let task_id = row.text("task_id")?;
     let status = match row.text("status")?.as_str() {
         "completed" => ImageStatus::Completed,

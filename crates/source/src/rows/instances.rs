@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use ident::{TaskId, TaskIdError};
 use record::Instance;
 
 use super::table::{Columns, Notes, Placed};
-use crate::read::{Faults, FieldFault, Place, Row, RowProblem, Surrogates};
+use crate::read::{Faults, FieldFault, Row, RowProblem, Spot, Surrogates};
 
 /// How instances are read: every text decides what a task is, so nothing is mended.
 pub(crate) const INSTANCES: Columns<Instance> = Columns {
@@ -21,11 +22,17 @@ pub(crate) const INSTANCES: Columns<Instance> = Columns {
     id: "instance_id",
     bare: false,
     surrogates: Surrogates::Refuse,
+    fatal: ambiguous_id,
     parse,
     compare,
 };
 
-fn parse(row: &mut Row, notes: &mut Notes, place: Place) -> Result<Instance, FieldFault> {
+/// White space around an id makes two rows look like one task, and the rules of planning call that an error.
+fn ambiguous_id(problem: &RowProblem) -> bool {
+    matches!(problem, RowProblem::TaskId(TaskIdError::Edge(_)))
+}
+
+fn parse(row: &mut Row, notes: &mut Notes, spot: &Spot) -> Result<Instance, FieldFault> {
     let instance_id = row.task_id("instance_id")?;
     let patch = row.text("patch")?;
     let fail_to_pass = row.texts("FAIL_TO_PASS", true)?;
@@ -37,11 +44,38 @@ fn parse(row: &mut Row, notes: &mut Notes, place: Place) -> Result<Instance, Fie
     }
     let problem_statement = row.optional_text("problem_statement")?;
     if problem_statement.as_ref().is_none_or(|text| text.trim().is_empty()) {
-        notes.count("rows without a problem statement", 1, place);
+        notes.count("rows without a problem statement", 1, spot);
     }
     let problem_statement = problem_statement.unwrap_or_default();
     Ok(Instance { instance_id, patch, fail_to_pass, pass_to_pass, image_name, repo, problem_statement })
 }
+
+/// What a plan asks of an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceKey {
+    /// The task's id.
+    pub instance_id: TaskId,
+    /// The collection's name for the repository, as given.
+    pub repo: String,
+    /// The collection's image for the repository, as given.
+    pub image_name: String,
+}
+
+/// How instances are read when only their keys are asked for. Rows that repeat an id are all kept: whether they are
+/// the same is a question for their other columns.
+pub(crate) const INSTANCE_KEYS: Columns<InstanceKey> = Columns {
+    wanted: &["instance_id", "repo", "image_name"],
+    id: "instance_id",
+    bare: false,
+    surrogates: Surrogates::Refuse,
+    fatal: ambiguous_id,
+    parse: |row, _, _| {
+        let instance_id = row.task_id("instance_id")?;
+        let image_name = row.text("image_name")?;
+        Ok(InstanceKey { instance_id, image_name, repo: row.text("repo")? })
+    },
+    compare: |_, _, _| {},
+};
 
 /// Finds rows of one id that differ, and ids that differ in case only. Exact repetitions are kept and counted.
 fn compare(rows: &[Placed<Instance>], notes: &mut Notes, faults: &mut Faults) {
@@ -57,11 +91,19 @@ fn compare(rows: &[Placed<Instance>], notes: &mut Notes, faults: &mut Faults) {
         };
         if first.record.instance_id != row.record.instance_id {
             let other = first.record.instance_id.to_string();
-            faults.push(row.fault(id, "instance_id", RowProblem::CaseOnly { other, first: first.place }));
+            faults.push(row.fault(
+                id,
+                "instance_id",
+                RowProblem::CaseOnly { other, first: first.spot.clone() },
+            ));
         } else if first.record != row.record {
-            faults.push(row.fault(id, "instance_id", RowProblem::Contradiction { first: first.place }));
+            faults.push(row.fault(
+                id,
+                "instance_id",
+                RowProblem::Contradiction { first: first.spot.clone() },
+            ));
         } else {
-            notes.count("rows that repeat an earlier row exactly", 1, row.place);
+            notes.count("rows that repeat an earlier row exactly", 1, &row.spot);
         }
     }
 }

@@ -8,9 +8,10 @@ mod table;
 mod task_dirs;
 
 pub(crate) use evidence::{IMAGE_STATES, REWARD_MEANS, TRAJECTORIES};
-pub(crate) use ids::{IDS, read_id_lines};
-pub(crate) use instances::INSTANCES;
+pub(crate) use ids::IDS;
+pub use instances::InstanceKey;
+pub(crate) use instances::{INSTANCE_KEYS, INSTANCES};
 pub(crate) use profiles::PROFILES;
-pub(crate) use table::{Columns, Table, TableError, read_table};
+pub(crate) use table::{Columns, TableReader};
 pub use task_dirs::TaskDirectory;
 pub(crate) use task_dirs::{hash_task_directories, list_task_directories};

@@ -6,7 +6,7 @@ use ident::Digest;
 use record::Profile;
 
 use super::table::{Columns, Notes, Placed};
-use crate::read::{Faults, FieldFault, Place, Row, RowProblem, Surrogates};
+use crate::read::{Faults, FieldFault, Row, RowProblem, Spot, Surrogates};
 
 /// How profiles are read: their words become commands, so nothing is mended.
 pub(crate) const PROFILES: Columns<Profile> = Columns {
@@ -24,11 +24,12 @@ pub(crate) const PROFILES: Columns<Profile> = Columns {
     id: "repo",
     bare: false,
     surrogates: Surrogates::Refuse,
+    fatal: |_| true,
     parse,
     compare,
 };
 
-fn parse(row: &mut Row, _: &mut Notes, _: Place) -> Result<Profile, FieldFault> {
+fn parse(row: &mut Row, _: &mut Notes, _: &Spot) -> Result<Profile, FieldFault> {
     let repo = row.text("repo")?;
     let package = row.optional_text("package")?;
     let version = row.optional_text("version")?;
@@ -64,9 +65,9 @@ fn compare(rows: &[Placed<Profile>], notes: &mut Notes, faults: &mut Faults) {
             continue;
         };
         if rows[first].record == row.record {
-            notes.count("rows that repeat an earlier row exactly", 1, row.place);
+            notes.count("rows that repeat an earlier row exactly", 1, &row.spot);
         } else {
-            let problem = RowProblem::Contradiction { first: rows[first].place };
+            let problem = RowProblem::Contradiction { first: rows[first].spot.clone() };
             faults.push(row.fault(repo, "repo", problem));
         }
     }

@@ -1,11 +1,15 @@
-//! Reads a file of rows with the columns of one role.
+//! Reads the files of a source with the columns of one role.
 
-use crate::file::FileInput;
-use crate::read::{
-    Faults, FieldFault, Place, RawError, RawFacts, RawRow, Row, RowFault, RowProblem, Surrogates, read_raw,
-    salvage_id,
-};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ident::Digest;
+
+use crate::file::{FileInput, Format};
+use crate::read::{
+    Faults, FieldFault, Place, RawError, RawRow, Row, RowFault, RowProblem, Spot, Surrogates, read_csv,
+    read_parquet, read_raw, salvage_id,
+};
 
 /// How the rows of one role are read.
 pub(crate) struct Columns<T: 'static> {
@@ -17,16 +21,18 @@ pub(crate) struct Columns<T: 'static> {
     pub bare: bool,
     /// What becomes of lone surrogates.
     pub surrogates: Surrogates,
+    /// Which faults refuse the source as a whole; other bad rows are left out and reported.
+    pub fatal: fn(&RowProblem) -> bool,
     /// Makes a record of one row.
-    pub parse: fn(&mut Row, &mut Notes, Place) -> Result<T, FieldFault>,
-    /// Looks at all rows together, once each of them is a record.
+    pub parse: fn(&mut Row, &mut Notes, &Spot) -> Result<T, FieldFault>,
+    /// Looks at all rows together, once each of them is a record; what it finds refuses the source.
     pub compare: fn(&[Placed<T>], &mut Notes, &mut Faults),
 }
 
 /// A record and where it came from.
 #[derive(Debug)]
 pub(crate) struct Placed<T> {
-    pub place: Place,
+    pub spot: Spot,
     pub offset: u64,
     pub record: T,
 }
@@ -34,59 +40,74 @@ pub(crate) struct Placed<T> {
 impl<T> Placed<T> {
     /// A fault of this row.
     pub(crate) fn fault(&self, id: &str, field: &str, problem: RowProblem) -> RowFault {
-        let field = Some(field.to_owned());
-        RowFault { place: self.place, offset: self.offset, id: Some(id.to_owned()), field, problem }
+        RowFault {
+            file: Arc::clone(&self.spot.file),
+            place: self.spot.place,
+            offset: self.offset,
+            id: Some(id.to_owned()),
+            field: Some(field.to_owned()),
+            problem,
+        }
     }
 }
 
-/// What was read from one file.
+/// What was read of a source.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
+    /// The records in the order of the files and of their rows.
     pub rows: Vec<T>,
-    pub facts: RawFacts,
+    /// What is worth telling.
     pub notes: Notes,
+    /// Rows that were left out.
+    pub faults: Faults,
+    /// Lines that hold white space at most.
+    pub blank_lines: u64,
 }
 
-/// Why a file gave no table.
-#[derive(Debug)]
-pub(crate) enum TableError {
-    Raw(RawError),
-    Rows(Faults),
+/// What was read of one file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FileFacts {
+    /// Digest of the file as it lies there.
+    pub digest: Digest,
+    /// How many of its rows are records.
+    pub rows: u64,
 }
 
 /// What is worth telling about rows that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    counted: BTreeMap<&'static str, (u64, Place)>,
+    counted: BTreeMap<&'static str, (u64, Spot)>,
     unread: BTreeMap<String, u64>,
+    marks: u64,
 }
 
 impl Notes {
     /// Counts rows of which the same is to be told.
-    pub(crate) fn count(&mut self, what: &'static str, number: u64, place: Place) {
-        let entry = self.counted.entry(what).or_insert((0, place));
+    pub(crate) fn count(&mut self, what: &'static str, number: u64, spot: &Spot) {
+        let entry = self.counted.entry(what).or_insert_with(|| (0, spot.clone()));
         entry.0 += number;
-        entry.1 = entry.1.min(place);
     }
 
-    fn unread(&mut self, columns: Vec<String>) {
+    fn unread(&mut self, columns: Vec<String>, rows: u64) {
         /// More names than any collection has columns: a hostile file shall not fill the memory with names.
         const NAMES: usize = 256;
         for column in columns {
             if self.unread.len() < NAMES || self.unread.contains_key(&column) {
-                *self.unread.entry(column).or_default() += 1;
+                *self.unread.entry(column).or_default() += rows;
             }
         }
     }
 
     /// The notes as sentences, in a fixed order.
-    pub(crate) fn sentences(self, bom: bool) -> Vec<String> {
+    pub(crate) fn sentences(self) -> Vec<String> {
         let mut all = Vec::new();
-        if bom {
-            all.push("the file begins with a byte order mark, which was skipped".to_owned());
+        match self.marks {
+            0 => {}
+            1 => all.push("the file begins with a byte order mark, which was skipped".to_owned()),
+            marks => all.push(format!("{marks} files begin with a byte order mark, which was skipped")),
         }
-        for (what, (number, place)) in self.counted {
-            all.push(format!("{what}: {number}, first at {place}"));
+        for (what, (number, spot)) in self.counted {
+            all.push(format!("{what}: {number}, first at {}", spot.place));
         }
         if !self.unread.is_empty() {
             let columns: Vec<_> =
@@ -97,50 +118,130 @@ impl Notes {
     }
 }
 
-/// Reads every row of a JSON-lines or JSON-array file.
-pub(crate) fn read_table<T>(input: &FileInput, columns: &Columns<T>) -> Result<Table<T>, TableError> {
-    let mut rows: Vec<Placed<T>> = Vec::new();
-    let mut notes = Notes::default();
-    let mut faults = Faults::new(input.shown.clone());
-    let facts = read_raw(input, &mut |raw| match read_row(&raw, columns, &mut notes) {
-        // Once one row is refused the records are of no use: only the faults are.
-        Ok(record) if faults.total == 0 => {
-            rows.push(Placed { place: raw.place, offset: raw.offset, record });
-        }
-        Ok(_) => {}
-        Err(fault) => {
-            rows = Vec::new();
-            faults.push(fault);
-        }
-    })
-    .map_err(TableError::Raw)?;
-    if faults.total == 0 {
-        (columns.compare)(&rows, &mut notes, &mut faults);
-    }
-    if faults.total > 0 {
-        return Err(TableError::Rows(faults));
-    }
-    Ok(Table { rows: rows.into_iter().map(|row| row.record).collect(), facts, notes })
+/// Reads the files of one source, one after the other.
+pub(crate) struct TableReader<'c, T: 'static> {
+    columns: &'c Columns<T>,
+    rows: Vec<Placed<T>>,
+    notes: Notes,
+    faults: Faults,
+    refused: bool,
+    blank_lines: u64,
+    strict: bool,
 }
 
-fn read_row<T>(raw: &RawRow, columns: &Columns<T>, notes: &mut Notes) -> Result<T, RowFault> {
-    let bytes = match &raw.bytes {
-        Ok(bytes) => bytes,
-        Err(problem) => {
-            let problem = problem.clone();
-            return Err(FieldFault { field: None, problem, offset: None }.at(raw, None));
+impl<'c, T> TableReader<'c, T> {
+    /// A reader without rows. With `strict` every bad row refuses the source.
+    pub(crate) fn new(columns: &'c Columns<T>, strict: bool) -> Self {
+        Self {
+            columns,
+            rows: Vec::new(),
+            notes: Notes::default(),
+            faults: Faults::default(),
+            refused: false,
+            blank_lines: 0,
+            strict,
         }
-    };
-    let parsed = if columns.bare {
-        Row::text_or_object(bytes, columns.wanted, columns.id, columns.surrogates)
-    } else {
-        Row::object(bytes, columns.wanted, columns.surrogates)
-    };
-    let mut row = parsed.map_err(|fault| fault.at(raw, salvage_id(bytes, columns.id)))?;
-    notes.unread(std::mem::take(&mut row.others));
-    if row.mended > 0 {
-        notes.count("lone surrogates that were replaced by U+FFFD", row.mended as u64, raw.place);
     }
-    let id = row.peek(columns.id);
-    (columns.parse)(&mut row, notes, raw.place).map_err(|fault| fault.at(raw, id))
+
+    /// Reads every row of one more file.
+    pub(crate) fn read(&mut self, input: &FileInput) -> Result<FileFacts, RawError> {
+        let file: Arc<str> = input.shown.to_string_lossy().into();
+        let columns = self.columns;
+        let before = self.rows.len();
+        let digest = match input.form.format {
+            Format::JsonLines | Format::JsonArray | Format::TextLines => {
+                let lines = input.form.format == Format::TextLines;
+                let facts = read_raw(input, &mut |raw| {
+                    let (row, id) = columns.row(&raw, lines);
+                    self.accept(&file, raw.place, raw.offset, row, id);
+                })?;
+                self.blank_lines += facts.blank_lines;
+                self.notes.marks += u64::from(facts.bom);
+                facts.digest
+            }
+            Format::Csv => {
+                let mut content = input.open()?.ok_or(RawError::NotAFile)?;
+                let (rows, others) = read_csv(&mut content, columns.wanted, &mut |place, offset, row| {
+                    self.accept(&file, place, offset, row, None);
+                })?;
+                self.notes.unread(others, rows);
+                content.finish()?
+            }
+            Format::Parquet => {
+                let (content, digest) = input.open_seekable()?.ok_or(RawError::NotAFile)?;
+                let facts = read_parquet(content, columns.wanted, &mut |place, row| {
+                    self.accept(&file, place, 0, row, None);
+                })?;
+                self.notes.unread(facts.others, facts.rows);
+                digest
+            }
+        };
+        Ok(FileFacts { digest, rows: (self.rows.len() - before) as u64 })
+    }
+
+    fn accept(
+        &mut self,
+        file: &Arc<str>,
+        place: Place,
+        offset: u64,
+        row: Result<Row, FieldFault>,
+        id: Option<String>,
+    ) {
+        let spot = Spot { file: Arc::clone(file), place };
+        let record = row.map_err(|fault| (fault, id)).and_then(|mut row| {
+            self.notes.unread(std::mem::take(&mut row.others), 1);
+            if row.mended > 0 {
+                let what = "lone surrogates that were replaced by U+FFFD";
+                self.notes.count(what, row.mended as u64, &spot);
+            }
+            let id = row.peek(self.columns.id);
+            (self.columns.parse)(&mut row, &mut self.notes, &spot).map_err(|fault| (fault, id))
+        });
+        match record {
+            // Once the source is refused the records are of no use: only the faults are.
+            Ok(record) if !self.refused => self.rows.push(Placed { spot, offset, record }),
+            Ok(_) => {}
+            Err((fault, id)) => {
+                if self.strict || (self.columns.fatal)(&fault.problem) {
+                    self.refused = true;
+                    self.rows = Vec::new();
+                }
+                self.faults.push(fault.at(file, place, offset, id));
+            }
+        }
+    }
+
+    /// Compares all rows and gives them.
+    pub(crate) fn finish(mut self) -> Result<Table<T>, Faults> {
+        if self.refused {
+            return Err(self.faults);
+        }
+        let mut contradictions = Faults::default();
+        (self.columns.compare)(&self.rows, &mut self.notes, &mut contradictions);
+        if !contradictions.is_empty() {
+            return Err(contradictions);
+        }
+        let rows = self.rows.into_iter().map(|row| row.record).collect();
+        let Self { notes, faults, blank_lines, .. } = self;
+        Ok(Table { rows, notes, faults, blank_lines })
+    }
+}
+
+impl<T> Columns<T> {
+    /// Reads one raw row, and as much of its id as a row that does not parse shows.
+    fn row(&self, raw: &RawRow, lines: bool) -> (Result<Row, FieldFault>, Option<String>) {
+        let bytes = match &raw.bytes {
+            Ok(bytes) => bytes,
+            Err(problem) => return (Err(FieldFault::row(problem.clone())), None),
+        };
+        let row = if lines {
+            Row::line(bytes, self.wanted, self.id)
+        } else if self.bare {
+            Row::text_or_object(bytes, self.wanted, self.id, self.surrogates)
+        } else {
+            Row::object(bytes, self.wanted, self.surrogates)
+        };
+        let id = if row.is_err() && !lines { salvage_id(bytes, self.id) } else { None };
+        (row, id)
+    }
 }

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use source::{
-    DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Records, Role, RowProblem, SourceError,
-    SourceKind, SourceSpec, load,
+    DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Reading, Records, Role, RowProblem,
+    SourceError, SourceKind, SourceSpec, load,
 };
 
 fn read(root: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
-    load(&SourceSpec { name: "corpus".into(), kind: SourceKind::File, path: path.into(), role }, root)
+    let spec = SourceSpec { name: "corpus".into(), kind: SourceKind::File, path: path.into(), role };
+    load(&spec, root, Reading::default())
 }
 
 #[tokio::test]
@@ -72,9 +73,9 @@ fn public_evidence_loads_exactly() {
 fn instances_that_lack_columns_are_refused_by_name() {
     let Some(root) = corpus::find("") else { return };
     let path = "data/swesmith/mirror-branches/encode__starlette.db5063c2.jsonl";
-    let Err(SourceError::Rows { faults, .. }) = read(&root, path, Role::Instances) else {
-        panic!("rows without tests were accepted");
-    };
+    let records = read(&root, path, Role::Instances).unwrap();
+    let faults = &records.report().faults;
+    assert_eq!(records.report().rows, 0);
     assert_eq!(faults.shown[0].field.as_deref(), Some("FAIL_TO_PASS"));
     assert_eq!(faults.shown[0].problem, RowProblem::Missing);
     assert!(faults.shown[0].id.as_deref().is_some_and(|id| id.starts_with("encode__starlette.")));
@@ -84,10 +85,7 @@ fn instances_that_lack_columns_are_refused_by_name() {
 fn line_ends_blanks_and_cuts_are_seen() {
     let Some(root) = corpus::find("") else { return };
     // The rows are traces, not instances: what counts is where each one is found to begin and to end.
-    let lines = |path: &str| match read(&root, path, Role::RewardMeans) {
-        Err(SourceError::Rows { faults, .. }) => faults,
-        other => panic!("{other:?}"),
-    };
+    let lines = |path: &str| read(&root, path, Role::RewardMeans).unwrap().report().faults.clone();
     let tolerated = lines("cases/84-jsonl-bom-crlf-blank/traces.jsonl");
     assert_eq!(tolerated.total, 3);
     assert!(tolerated.shown.iter().all(|fault| fault.problem == RowProblem::Missing));
@@ -106,7 +104,8 @@ fn task_directories_are_found_by_name() {
         path: path.into(),
         role: Role::Tasks,
     };
-    let Records::Tasks(tasks) = load(&spec("cases/26-uppercase-task-id"), &root).unwrap() else {
+    let Records::Tasks(tasks) = load(&spec("cases/26-uppercase-task-id"), &root, Reading::default()).unwrap()
+    else {
         panic!("another role came back");
     };
     assert_eq!(tasks.rows.len(), 2, "{:?}", tasks.rows);

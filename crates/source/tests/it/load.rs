@@ -5,10 +5,17 @@ use std::path::Path;
 
 use ident::Digest;
 use serde_json::{Value, json};
-use source::{Place, Records, Role, RowProblem, SourceError, SourceKind, SourceSpec, load};
+use source::{
+    Faults, Place, Reading, Records, Role, RowProblem, SourceError, SourceKind, SourceSpec, Spot, load,
+};
 
 fn read(base: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
-    load(&SourceSpec { name: "s".into(), kind: SourceKind::File, path: path.into(), role }, base)
+    reading(base, path, role, Reading::default())
+}
+
+fn reading(base: &Path, path: &str, role: Role, reading: Reading) -> Result<Records, SourceError> {
+    let spec = SourceSpec { name: "s".into(), kind: SourceKind::File, path: path.into(), role };
+    load(&spec, base, reading)
 }
 
 fn read_text(file: &str, text: impl AsRef<[u8]>, role: Role) -> Result<Records, SourceError> {
@@ -22,15 +29,31 @@ fn instance(id: &str) -> Value {
            "image_name": "i", "repo": "r", "problem_statement": "repair it"})
 }
 
-fn faults(result: Result<Records, SourceError>) -> Vec<(u64, Option<String>, Option<String>, RowProblem)> {
-    let Err(SourceError::Rows { faults, .. }) = result else {
-        panic!("the rows were accepted, or refused otherwise");
+type Fault = (u64, Option<String>, Option<String>, RowProblem);
+
+/// The faults that refuse the source, or else those that were left out.
+fn faults(result: Result<Records, SourceError>) -> Vec<Fault> {
+    let faults = match result {
+        Err(SourceError::Rows { faults, .. }) => faults,
+        Err(other) => panic!("the source was refused otherwise: {other}"),
+        Ok(records) => records.report().faults.clone(),
     };
     let shown = faults.shown.into_iter().map(|fault| {
-        let (Place::Line(number) | Place::Row(number) | Place::Entry(number)) = fault.place;
+        let (Place::Line(number) | Place::Row(number) | Place::Entry(number)) = fault.place else {
+            panic!("no row group was read");
+        };
         (number, fault.id, fault.field, fault.problem)
     });
     shown.collect()
+}
+
+fn strictly(file: &str, text: impl AsRef<[u8]>, role: Role) -> Faults {
+    let base = tempfile::tempdir().unwrap();
+    fs::write(base.path().join(file), text).unwrap();
+    match reading(base.path(), file, role, Reading { strict: true, ..Reading::default() }) {
+        Err(SourceError::Rows { faults, .. }) => faults,
+        other => panic!("the rows were accepted, or refused otherwise: {other:?}"),
+    }
 }
 
 #[test]
@@ -75,10 +98,15 @@ fn every_broken_row_is_named_with_its_place() {
     let lines =
         [&missing.to_string(), &mistyped.to_string(), &duplicate, &surrogate, nan, &bad_id, "[1]", cut];
     let offset = lines[..7].iter().map(|line| line.len() as u64 + 1).sum::<u64>();
-    let found = read_text("x.jsonl", lines.join("\n"), Role::Instances);
-    let message = found.as_ref().unwrap_err().to_string();
+    let message = strictly("x.jsonl", lines.join("\n"), Role::Instances).to_string();
     assert!(message.contains("rows that cannot be read: 8"), "{message}");
-    assert!(message.contains(&format!("line 8 (byte {})", offset + 59)), "{message}");
+    assert!(message.contains(&format!("x.jsonl, line 8 (byte {})", offset + 59)), "{message}");
+    // Without `strict` the same rows are left out, and the good ones stay.
+    let text = format!("{}\n{}\n", lines[..7].join("\n"), instance("a.9"));
+    let found = read_text("x.jsonl", text, Role::Instances);
+    let records = found.as_ref().unwrap();
+    assert_eq!((records.input().rows, records.report().rows, records.report().faults.total), (1, 1, 7));
+    let found = read_text("x.jsonl", lines.join("\n"), Role::Instances);
     let shown: Vec<_> = faults(found)
         .into_iter()
         .map(|(line, id, field, problem)| (line, id.unwrap_or_default(), field.unwrap_or_default(), problem))
@@ -108,7 +136,7 @@ fn every_broken_row_is_named_with_its_place() {
 
 #[test]
 fn all_faults_are_counted_and_the_first_twenty_are_shown() {
-    let message = read_text("x.jsonl", "{}\n".repeat(50), Role::RewardMeans).unwrap_err().to_string();
+    let message = strictly("x.jsonl", "{}\n".repeat(50), Role::RewardMeans).to_string();
     assert!(message.contains("rows that cannot be read: 50"), "{message}");
     assert!(message.contains("line 20 ") && !message.contains("line 21 "), "{message}");
     assert!(message.ends_with("and 30 more"), "{message}");
@@ -120,8 +148,9 @@ fn instances_that_contradict_or_collide_are_refused_and_repetitions_are_counted(
     other["patch"] = json!("other");
     let lines = [instance("a.1"), other, instance("A.1"), instance("a.1 ")].map(|row| row.to_string());
     let found = faults(read_text("x.jsonl", lines[..3].join("\n"), Role::Instances));
-    assert_eq!(found[0].3, RowProblem::Contradiction { first: Place::Line(1) });
-    assert_eq!(found[1].3, RowProblem::CaseOnly { other: "a.1".into(), first: Place::Line(1) });
+    let first = Spot { file: "x.jsonl".into(), place: Place::Line(1) };
+    assert_eq!(found[0].3, RowProblem::Contradiction { first: first.clone() });
+    assert_eq!(found[1].3, RowProblem::CaseOnly { other: "a.1".into(), first });
     assert!(matches!(faults(read_text("x.jsonl", &lines[3], Role::Instances))[0].3, RowProblem::TaskId(_)));
     let repeated = [lines[0].as_str(), &lines[0]].join("\n");
     let records = read_text("x.jsonl", repeated, Role::Instances).unwrap();
@@ -161,6 +190,13 @@ fn reward_means_keep_their_exact_value() {
     for value in ["1.5", "-0.1", "\"1\"", "true", "null", "1e999", "NaN", "-Infinity"] {
         assert_eq!(faults(read_text("x.jsonl", row(value), Role::RewardMeans)).len(), 1, "{value}");
     }
+    // What is no mean refuses the list as a whole; what is no row of it is left out.
+    for value in ["1.5", "1e999", "NaN", "-Infinity"] {
+        assert!(read_text("x.jsonl", row(value), Role::RewardMeans).is_err(), "{value}");
+    }
+    for value in ["\"1\"", "true", "null"] {
+        assert!(read_text("x.jsonl", row(value), Role::RewardMeans).is_ok(), "{value}");
+    }
 }
 
 #[test]
@@ -196,7 +232,7 @@ fn states_and_profiles_are_closed_where_they_must_be() {
     let twice = json!([profile, other]).to_string();
     assert!(matches!(
         faults(read_text("x.json", twice, Role::Profiles))[0].3,
-        RowProblem::Contradiction { first: Place::Row(1) }
+        RowProblem::Contradiction { first: Spot { place: Place::Row(1), .. } }
     ));
 }
 
@@ -230,7 +266,7 @@ fn places_that_are_no_data_are_refused_by_name() {
     assert_eq!(missing.to_string().matches("missing.jsonl").count(), 1, "{missing}");
     fs::create_dir(base.path().join("d.jsonl")).unwrap();
     assert!(matches!(read(base.path(), "d.jsonl", Role::Ids), Err(SourceError::WrongPlace { .. })));
-    assert!(matches!(read_text("x.csv", "a,b", Role::Instances), Err(SourceError::Format { .. })));
+    assert!(matches!(read_text("x.txt", "a,b", Role::Instances), Err(SourceError::Format { .. })));
     assert!(matches!(read_text("x.json", "{}", Role::Instances), Err(SourceError::Document { .. })));
     let empty = read_text("x.jsonl", "", Role::Instances).unwrap();
     assert_eq!(empty.report().rows, 0);
@@ -245,7 +281,7 @@ fn a_directory_gives_ids_or_task_directories() {
     }
     let read = |role| {
         let spec = SourceSpec { name: "t".into(), kind: SourceKind::Dir, path: "tasks".into(), role };
-        load(&spec, base.path())
+        load(&spec, base.path(), Reading::default())
     };
     let Records::Ids(ids) = read(Role::Ids).unwrap() else { panic!("another role came back") };
     let Records::Tasks(tasks) = read(Role::Tasks).unwrap() else { panic!("another role came back") };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ident::Digest;
 use source::{
-    DriftCause, Environment, Index, IndexSettings, PullMode, PullRequest, Pulled, Records, Role,
+    DriftCause, Environment, Index, IndexSettings, PullMode, PullRequest, Pulled, Reading, Records, Role,
     SeatrialLock, SourceError, SourceKind, SourceSpec, pull,
 };
 
@@ -44,7 +44,8 @@ fn index(base: &Path) -> Index {
 
 async fn pulled(base: &Path, lock: Option<&SeatrialLock>, mode: PullMode) -> Result<Pulled, SourceError> {
     let index = index(base);
-    pull(PullRequest { specs: &specs(), base, lock, mode, index: Some(&index) }).await
+    let reading = Reading::default();
+    pull(PullRequest { specs: &specs(), base, lock, mode, reading, index: Some(&index) }).await
 }
 
 #[tokio::test]
@@ -103,14 +104,21 @@ async fn new_sources_are_locked_unless_the_lock_is_binding() {
     ));
     let locked = pulled(base.path(), Some(&empty), PullMode::Lock).await.unwrap().lock;
     let twice: Vec<_> = specs().into_iter().chain(specs()).collect();
-    let request =
-        PullRequest { specs: &twice, base: base.path(), lock: None, mode: PullMode::Lock, index: None };
+    let request = PullRequest {
+        specs: &twice,
+        base: base.path(),
+        lock: None,
+        mode: PullMode::Lock,
+        reading: Reading::default(),
+        index: None,
+    };
     assert!(matches!(pull(request).await, Err(SourceError::DuplicateName(_))));
     let request = PullRequest {
         specs: &specs(),
         base: base.path(),
         lock: Some(&locked),
         mode: PullMode::Locked,
+        reading: Reading::default(),
         index: None,
     };
     assert_eq!(

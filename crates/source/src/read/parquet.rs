@@ -1,0 +1,335 @@
+//! Parquet files: row group after row group, and of each only the columns that are wanted.
+//!
+//! The columns are read below the level of Arrow types. There every kind of text column (plain, large, dictionary,
+//! view) is the same sequence of bytes, whatever its writer called it, and a value that is not UTF-8 is a fault of its
+//! own row and not of the whole batch.
+
+use std::fs::File;
+
+use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as PhysicalType};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader};
+use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
+use serde_json::Value;
+
+use super::raw::RawError;
+use super::row::non_finite;
+use super::{FieldFault, Place, ROW_LIMIT, Row, RowProblem};
+
+/// How many rows are decoded at a time.
+const BATCH: usize = 2048;
+
+/// What is known of a Parquet file once it has been read to its end.
+#[derive(Debug)]
+pub(crate) struct ParquetFacts {
+    /// How many rows it has.
+    pub rows: u64,
+    /// Names of the columns that nobody asked for.
+    pub others: Vec<String>,
+}
+
+/// A wanted column of a file.
+struct Column {
+    /// Where its name stands among the wanted ones.
+    at: usize,
+    /// Its leaf among all leaves of the file.
+    leaf: usize,
+    /// What it holds.
+    kind: Kind,
+    /// How a list is told from a value; none for a column of plain values.
+    list: Option<List>,
+    /// Highest definition level: the value is there.
+    defined: i16,
+}
+
+/// Definition levels of a list.
+struct List {
+    /// From this level on there is an element.
+    element: i16,
+    /// Whether level 0 is no list at all, and not an empty one.
+    nullable: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Boolean,
+    Signed,
+    Unsigned,
+    Float,
+    /// A column without a type: every value is null.
+    Null,
+}
+
+/// Reads rows and hands each over with its place. A wanted column that the file does not have leaves its cells empty.
+pub(crate) fn read_parquet(
+    file: File,
+    names: &'static [&'static str],
+    sink: &mut dyn FnMut(Place, Result<Row, FieldFault>),
+) -> Result<ParquetFacts, RawError> {
+    let reader = SerializedFileReader::new(file).map_err(|error| broken("is no Parquet file", &error))?;
+    let (columns, others) = wanted_columns(reader.metadata().file_metadata().schema_descr(), names)?;
+    let mut rows = 0;
+    for number in 0..reader.num_row_groups() {
+        let group = reader
+            .get_row_group(number)
+            .map_err(|error| broken(&format!("row group {} cannot be read", number + 1), &error))?;
+        rows += read_group(&*group, number as u64 + 1, &columns, names, sink)?;
+    }
+    Ok(ParquetFacts { rows, others })
+}
+
+/// Finds the wanted columns by name, and the names of the others.
+fn wanted_columns(schema: &SchemaDescriptor, names: &[&str]) -> Result<(Vec<Column>, Vec<String>), RawError> {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut others = Vec::new();
+    for (root, field) in schema.root_schema().get_fields().iter().enumerate() {
+        let Some(at) = names.iter().position(|name| *name == field.name()) else {
+            others.push(field.name().to_owned());
+            continue;
+        };
+        if columns.iter().any(|column| column.at == at) {
+            return Err(RawError::Document(format!("has the column `{}` twice", names[at])));
+        }
+        let mut leaves = (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == root);
+        let (Some(leaf), None) = (leaves.next(), leaves.next()) else {
+            return Err(unreadable(names[at], "is a structure"));
+        };
+        let description = schema.column(leaf);
+        let list = match (description.max_rep_level(), field.is_group()) {
+            (0, false) => None,
+            (1, _) => {
+                let info = field.get_basic_info();
+                let nullable = info.has_repetition() && info.repetition() == Repetition::OPTIONAL;
+                Some(List { element: description.repeated_ancestor_def_level(), nullable })
+            }
+            (0, true) => return Err(unreadable(names[at], "is a structure")),
+            _ => return Err(unreadable(names[at], "holds lists of lists")),
+        };
+        let kind = kind(&description).map_err(|found| unreadable(names[at], found))?;
+        columns.push(Column { at, leaf, kind, list, defined: description.max_def_level() });
+    }
+    Ok((columns, others))
+}
+
+/// What the values of a column are, or which other thing they are.
+fn kind(description: &ColumnDescriptor) -> Result<Kind, &'static str> {
+    let physical = description.physical_type();
+    match description.logical_type_ref() {
+        Some(LogicalType::Unknown) => return Ok(Kind::Null),
+        Some(LogicalType::Decimal { .. }) => return Err("holds decimals"),
+        Some(LogicalType::Date | LogicalType::Time { .. } | LogicalType::Timestamp { .. }) => {
+            return Err("holds dates or times");
+        }
+        Some(LogicalType::Float16 | LogicalType::Uuid | LogicalType::Bson) => {
+            return Err("holds binary values");
+        }
+        _ => {}
+    }
+    Ok(match (physical, description.converted_type()) {
+        (_, ConvertedType::DECIMAL) => return Err("holds decimals"),
+        (PhysicalType::BYTE_ARRAY, _) => Kind::Text,
+        (PhysicalType::BOOLEAN, _) => Kind::Boolean,
+        (
+            PhysicalType::INT32 | PhysicalType::INT64,
+            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64,
+        ) => Kind::Unsigned,
+        (
+            PhysicalType::INT32 | PhysicalType::INT64,
+            ConvertedType::NONE
+            | ConvertedType::INT_8
+            | ConvertedType::INT_16
+            | ConvertedType::INT_32
+            | ConvertedType::INT_64,
+        ) => Kind::Signed,
+        (PhysicalType::FLOAT | PhysicalType::DOUBLE, _) => Kind::Float,
+        (PhysicalType::FIXED_LEN_BYTE_ARRAY, _) => return Err("holds binary values"),
+        (PhysicalType::INT32 | PhysicalType::INT64 | PhysicalType::INT96, _) => {
+            return Err("holds dates or times");
+        }
+    })
+}
+
+fn read_group(
+    group: &dyn RowGroupReader,
+    number: u64,
+    columns: &[Column],
+    names: &'static [&'static str],
+    sink: &mut dyn FnMut(Place, Result<Row, FieldFault>),
+) -> Result<u64, RawError> {
+    let failed = |name: &str, error: &ParquetError| {
+        broken(&format!("row group {number}, column `{name}` cannot be read"), error)
+    };
+    let rows = u64::try_from(group.metadata().num_rows())
+        .map_err(|_| RawError::Document(format!("row group {number} has a negative number of rows")))?;
+    let mut readers = Vec::with_capacity(columns.len());
+    for column in columns {
+        let reader = group.get_column_reader(column.leaf);
+        readers.push(reader.map_err(|error| failed(names[column.at], &error))?);
+    }
+    let mut row = 0;
+    while row < rows {
+        let wanted = usize::try_from(rows - row).map_or(BATCH, |left| left.min(BATCH));
+        let mut batch = Vec::with_capacity(columns.len());
+        for (column, reader) in columns.iter().zip(&mut readers) {
+            let name = names[column.at];
+            let cells = column.read(reader, wanted).map_err(|error| failed(name, &error))?;
+            if cells.len() != wanted {
+                let end = row + cells.len() as u64;
+                return Err(RawError::Document(format!(
+                    "row group {number}, column `{name}` ends after {end} of {rows} rows"
+                )));
+            }
+            batch.push(cells.into_iter());
+        }
+        for _ in 0..wanted {
+            row += 1;
+            let mut cells = vec![None; names.len()];
+            let mut fault = None;
+            // Every column is moved on, whatever is wrong with the row.
+            for (column, values) in columns.iter().zip(&mut batch) {
+                match values.next() {
+                    Some(Ok(value)) => cells[column.at] = Some(value),
+                    Some(Err(problem)) => {
+                        fault.get_or_insert_with(|| FieldFault::new(names[column.at], problem));
+                    }
+                    None => {}
+                }
+            }
+            sink(
+                Place::Group { group: number, row },
+                fault.map_or_else(|| Ok(Row::typed(names, cells)), Err),
+            );
+        }
+    }
+    Ok(rows)
+}
+
+type Cell = Result<Value, RowProblem>;
+
+impl Column {
+    /// The next cells, one a row.
+    fn read(&self, reader: &mut ColumnReader, rows: usize) -> Result<Vec<Cell>, ParquetError> {
+        let signed = |value: i64| Ok(Value::from(value));
+        let mut levels = Levels::default();
+        let values = match (reader, self.kind) {
+            (ColumnReader::ByteArrayColumnReader(reader), _) => {
+                levels.read(reader, rows, |bytes| text(&bytes))?
+            }
+            (ColumnReader::BoolColumnReader(reader), _) => {
+                levels.read(reader, rows, |value| Ok(value.into()))?
+            }
+            (ColumnReader::Int32ColumnReader(reader), Kind::Unsigned) => {
+                levels.read(reader, rows, |value| Ok(value.cast_unsigned().into()))?
+            }
+            (ColumnReader::Int64ColumnReader(reader), Kind::Unsigned) => {
+                levels.read(reader, rows, |value| Ok(value.cast_unsigned().into()))?
+            }
+            (ColumnReader::Int32ColumnReader(reader), _) => {
+                levels.read(reader, rows, |value| signed(value.into()))?
+            }
+            (ColumnReader::Int64ColumnReader(reader), _) => levels.read(reader, rows, signed)?,
+            (ColumnReader::FloatColumnReader(reader), _) => {
+                levels.read(reader, rows, |value| float(value.into()))?
+            }
+            (ColumnReader::DoubleColumnReader(reader), _) => levels.read(reader, rows, float)?,
+            // Kinds of these types are refused before anything is read.
+            (ColumnReader::Int96ColumnReader(_) | ColumnReader::FixedLenByteArrayColumnReader(_), _) => {
+                return Err(ParquetError::General("unexpected physical type".into()));
+            }
+        };
+        let values = values.into_iter();
+        Ok(match &self.list {
+            None => self.plain(&levels, values),
+            Some(list) => self.lists(list, &levels, values),
+        })
+    }
+
+    fn plain(&self, levels: &Levels, mut values: impl Iterator<Item = Cell>) -> Vec<Cell> {
+        if self.defined == 0 {
+            return values.collect();
+        }
+        let cell = |level: &i16| if *level == self.defined { values.next() } else { None };
+        levels.definition.iter().map(cell).map(|cell| cell.unwrap_or(Ok(Value::Null))).collect()
+    }
+
+    fn lists(&self, list: &List, levels: &Levels, mut values: impl Iterator<Item = Cell>) -> Vec<Cell> {
+        let mut cells: Vec<Cell> = Vec::new();
+        for (&definition, &repetition) in levels.definition.iter().zip(&levels.repetition) {
+            if repetition == 0 {
+                let absent = list.nullable && definition == 0;
+                cells.push(Ok(if absent { Value::Null } else { Value::Array(Vec::new()) }));
+            }
+            if definition < list.element {
+                continue;
+            }
+            let element = match definition == self.defined {
+                true => values.next().unwrap_or(Ok(Value::Null)),
+                false => Ok(Value::Null),
+            };
+            match (cells.last_mut(), element) {
+                (Some(Ok(Value::Array(elements))), Ok(element)) => elements.push(element),
+                (Some(cell @ Ok(_)), Err(problem)) => *cell = Err(problem),
+                _ => {}
+            }
+        }
+        cells
+    }
+}
+
+/// Levels of the values of one batch.
+#[derive(Default)]
+struct Levels {
+    definition: Vec<i16>,
+    repetition: Vec<i16>,
+}
+
+impl Levels {
+    /// Reads whole rows and converts their values.
+    fn read<T: DataType>(
+        &mut self,
+        reader: &mut ColumnReaderImpl<T>,
+        rows: usize,
+        convert: impl Fn(T::T) -> Cell,
+    ) -> Result<Vec<Cell>, ParquetError> {
+        let mut values = Vec::new();
+        let (definition, repetition) = (&mut self.definition, &mut self.repetition);
+        reader.read_records(rows, Some(definition), Some(repetition), &mut values)?;
+        Ok(values.into_iter().map(convert).collect())
+    }
+}
+
+fn text(bytes: &ByteArray) -> Cell {
+    let bytes = bytes.data();
+    if bytes.len() as u64 > ROW_LIMIT {
+        return Err(RowProblem::TooLong { limit: ROW_LIMIT });
+    }
+    std::str::from_utf8(bytes).map(Value::from).map_err(|_| RowProblem::NotUtf8)
+}
+
+fn float(value: f64) -> Cell {
+    match non_finite(value) {
+        None => Ok(Value::from(value)),
+        Some(token) => Err(RowProblem::NonFinite(token)),
+    }
+}
+
+fn unreadable(name: &str, found: &str) -> RawError {
+    RawError::Document(format!(
+        "column `{name}` {found}; texts, numbers, booleans and lists of them can be read"
+    ))
+}
+
+fn broken(what: &str, error: &ParquetError) -> RawError {
+    // The crate wraps what the system answers, and a full disk shall not look like a broken file.
+    if let ParquetError::External(inner) = error
+        && let Some(io) = inner.downcast_ref::<std::io::Error>()
+        && io.kind() != std::io::ErrorKind::UnexpectedEof
+    {
+        return RawError::Io(std::io::Error::new(io.kind(), io.to_string()));
+    }
+    RawError::Document(format!("{what}: {error}"))
+}
