@@ -4,8 +4,8 @@ use std::path::Path;
 
 use recipe::{Recipe, SourceKind, SourceRole, Workspace};
 use source::{
-    Environment, Index, IndexError, IndexSettings, PullMode, PullRequest, Pulled, Reading, Role, SeatrialLock,
-    SourceError, SourceSpec,
+    Environment, Index, IndexError, IndexSettings, PullMode, PullRequest, Pulled, Reading, Role,
+    SeatrialLock, SourceError, SourceSpec,
 };
 
 use crate::failure::{Exit, Failure, Result};

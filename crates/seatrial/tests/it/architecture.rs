@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The floors from the bottom up. A room may know rooms on floors below its own.
 const FLOORS: [&[&str]; 10] = [
-    &["ident", "corpus"],
+    &["ident", "corpus", "rehearsal"],
     &["artifact"],
     &["record"],
     &["job"],
@@ -20,11 +20,12 @@ const FLOORS: [&[&str]; 10] = [
 ];
 
 /// Crates that cost a lot to build, and the one room that may use each.
-const HEAVY: [(&str, &[&str]); 5] = [
+const HEAVY: [(&str, &[&str]); 6] = [
     ("bollard", &["sandbox"]),
     ("rusqlite", &["ledger"]),
     ("reqwest", &["source", "image"]),
     ("clap", &["seatrial"]),
+    ("parquet", &["source", "rehearsal"]),
     ("seccompiler", &["sandbox"]),
 ];
 
