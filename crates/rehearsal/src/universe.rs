@@ -317,7 +317,7 @@ fn runs(tasks: &[Task]) -> Vec<Run> {
     };
     for (n, task) in tasks.iter().enumerate() {
         for model in (0..MODELS.len()).filter(|model| task.solved_by[*model]) {
-            let times = 1 + choice(n, 50, 3).saturating_sub(1) + choice(n, 51, 2);
+            let times = 1 + choice(n, 50, 2);
             (0..times).for_each(|_| {
                 add(&task.id, model, true);
             });
