@@ -6,8 +6,10 @@
 //! apart, and neither leaves half a plan behind.
 
 mod candidate;
+mod diff;
 mod error;
 mod evidence;
+mod explain;
 mod input;
 mod model;
 mod note;
@@ -18,8 +20,10 @@ mod sets;
 mod stats;
 
 pub use candidate::Candidate;
+pub use diff::{Change, InputChange, PlanDiff, TaskChange};
 pub use error::{InputError, InputErrors, PlanError, PoolShortage, ShortageReport};
 pub use evidence::Tier;
+pub use explain::{Explanation, Outcome, Step, explain};
 pub use input::{Cap, CapError, CrossSource, Percent, PlanInput, PoolRules, Reserve};
 pub use model::{ModelFamily, ModelTable, ModelTableError};
 pub use note::{EvidenceKind, Note};

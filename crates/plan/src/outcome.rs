@@ -38,17 +38,7 @@ pub struct PlanOutcome {
 ///
 /// Fails with every fault of the input at once, or else, when a pool cannot be filled, with the state of all pools.
 pub fn plan(input: &PlanInput) -> Result<PlanOutcome, PlanError> {
-    let (mut errors, mut notes) = (Vec::new(), Vec::new());
-    let catalog = catalog(input, &mut errors, &mut notes);
-    let evidence = Evidence::read(input, &catalog, &mut errors, &mut notes);
-    let sets = named_sets(input, &mut errors, &mut notes);
-    let mut planner = Planner { input, catalog, evidence, sets, errors, notes };
-    let pools = planner.pools();
-    let Planner { errors, mut notes, .. } = planner;
-    if !errors.is_empty() {
-        return Err(InputErrors(errors).into());
-    }
-
+    let (Planner { mut notes, .. }, pools) = Planner::prepare(input)?;
     let filled: Vec<(&Pool, Filled)> = pools.iter().map(|pool| (pool, pool.fill())).collect();
     if filled.iter().any(|(_, filled)| filled.counts.have < filled.counts.want) {
         let pools = filled.into_iter().map(|(_, filled)| filled.counts).collect();
@@ -105,7 +95,7 @@ fn planned(pool: &Pool, member: &Member) -> PlannedTask {
     }
 }
 
-type Ids<'a> = BTreeSet<&'a str>;
+pub(crate) type Ids<'a> = BTreeSet<&'a str>;
 
 /// Collapses repeated ids of every list.
 fn named_sets<'a>(
@@ -133,16 +123,27 @@ fn named_sets<'a>(
 }
 
 /// Everything that evaluating the pools needs and adds to.
-struct Planner<'a> {
+pub(crate) struct Planner<'a> {
     input: &'a PlanInput,
-    catalog: Catalog<'a>,
-    evidence: Evidence<'a>,
-    sets: BTreeMap<&'a str, Ids<'a>>,
+    pub(crate) catalog: Catalog<'a>,
+    pub(crate) evidence: Evidence<'a>,
+    pub(crate) sets: BTreeMap<&'a str, Ids<'a>>,
     errors: Vec<InputError>,
     notes: Vec<Note>,
 }
 
 impl<'a> Planner<'a> {
+    /// Checks the whole input and looks up every pool's members; fails with every fault at once.
+    pub(crate) fn prepare(input: &'a PlanInput) -> Result<(Self, Vec<Pool<'a>>), InputErrors> {
+        let (mut errors, mut notes) = (Vec::new(), Vec::new());
+        let catalog = catalog(input, &mut errors, &mut notes);
+        let evidence = Evidence::read(input, &catalog, &mut errors, &mut notes);
+        let sets = named_sets(input, &mut errors, &mut notes);
+        let mut planner = Self { input, catalog, evidence, sets, errors, notes };
+        let pools = planner.pools();
+        if planner.errors.is_empty() { Ok((planner, pools)) } else { Err(InputErrors(planner.errors)) }
+    }
+
     /// Evaluates and checks all pools.
     fn pools(&mut self) -> Vec<Pool<'a>> {
         let mut stages = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! Filling one pool: forced tasks first, then rounds over the repositories, tier by tier, under the cap.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use ident::{RepoKey, TaskId};
 use record::{ImageStatus, SweMaster};
@@ -49,6 +49,8 @@ pub(crate) struct Pool<'a> {
 pub(crate) struct Filled<'p, 'a> {
     /// Primaries in order of selection.
     pub(crate) primaries: Vec<&'p Member<'a>>,
+    /// When each of them was selected.
+    pub(crate) moments: Vec<Moment>,
     /// Replacements in the order in which they are taken.
     pub(crate) reserves: Vec<&'p Member<'a>>,
     /// How often the cap was raised by one.
@@ -57,6 +59,20 @@ pub(crate) struct Filled<'p, 'a> {
     pub(crate) eligible_left: u64,
     /// How the members divide.
     pub(crate) counts: PoolShortage,
+}
+
+/// When a task was selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Before all rounds.
+    Forced,
+    /// In a round of its tier.
+    Round {
+        /// The round, counted from 1 anew for every tier and cap.
+        number: u64,
+        /// The cap that held.
+        cap: u64,
+    },
 }
 
 impl<'a> Pool<'a> {
@@ -74,15 +90,16 @@ impl<'a> Pool<'a> {
             counts.add(&member.repo);
         }
         let forced_count = forced.len() as u64;
+        let mut moments = vec![Moment::Forced; forced.len()];
         let mut primaries = forced;
         let mut cap = self.cap;
-        queues.take(cap, target, &mut counts, &mut primaries);
+        queues.take(cap, target, &mut counts, &mut primaries, &mut moments);
         while rules.relax && primaries.len() < target && !queues.is_empty() {
             cap = cap.saturating_add(1);
-            queues.take(cap, target, &mut counts, &mut primaries);
+            queues.take(cap, target, &mut counts, &mut primaries, &mut moments);
         }
 
-        let taken: std::collections::BTreeSet<&TaskId> = primaries.iter().map(|member| &member.id).collect();
+        let taken: HashSet<&TaskId> = primaries.iter().map(|member| &member.id).collect();
         let left: Vec<&Member> = free.iter().filter(|member| !taken.contains(&member.id)).copied().collect();
         let reserves = self.reserves(&left);
 
@@ -104,7 +121,7 @@ impl<'a> Pool<'a> {
             left: if short { 0 } else { waiting },
         };
         let eligible_left = eligible_left - eligible_reserves;
-        Filled { primaries, reserves, relaxed: cap - self.cap, eligible_left, counts }
+        Filled { primaries, moments, reserves, relaxed: cap - self.cap, eligible_left, counts }
     }
 
     /// Chooses replacements from what is left.
@@ -114,7 +131,7 @@ impl<'a> Pool<'a> {
                 let mut reserves = Vec::new();
                 let want = usize::try_from(count).unwrap_or(usize::MAX);
                 let mut queues = Queues::new(left.iter().copied());
-                queues.take(self.cap, want, &mut RepoCounts::default(), &mut reserves);
+                queues.take(self.cap, want, &mut RepoCounts::default(), &mut reserves, &mut Vec::new());
                 reserves
             }
             Reserve::Rest => {
@@ -177,9 +194,10 @@ impl<'p, 'a> Queues<'p, 'a> {
         target: usize,
         counts: &mut RepoCounts<'p>,
         picked: &mut Vec<&'p Member<'a>>,
+        moments: &mut Vec<Moment>,
     ) {
         for tier in &mut self.0 {
-            loop {
+            for number in 1.. {
                 let mut heads: Vec<(OrderKey, &'p RepoKey)> = tier
                     .iter()
                     .filter_map(|(repo, queue)| Some((queue.front()?.key, *repo)))
@@ -196,6 +214,7 @@ impl<'p, 'a> Queues<'p, 'a> {
                     {
                         counts.add(repo);
                         picked.push(member);
+                        moments.push(Moment::Round { number, cap });
                         if queue.is_empty() {
                             tier.remove(repo);
                         }
