@@ -26,20 +26,20 @@
 
 mod config;
 mod json;
-mod lines;
 mod log;
-mod pytest;
 mod report;
 mod reward;
 mod run;
 mod status;
 mod surface;
-mod unittest;
 pub mod vendored;
 mod verdict;
 
 pub use config::{CONFIG_SCHEMA, ConfigError, VerifierConfig};
-pub use log::{Framework, Marks, parse_log};
+pub use log::{
+    Framework, LogFormat, Marks, SWE_SMITH_MARKS, TestNames, UnknownFormat, parse_harness_log, parse_log,
+    parse_log_named,
+};
 pub use report::{MAX_REPORT_BYTES, REPORT_SCHEMA, read_report};
 pub use reward::{Reward, RewardError, RewardSource, read_reward};
 pub use run::{Completion, SuiteRun};

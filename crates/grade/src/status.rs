@@ -76,6 +76,14 @@ impl StatusMap {
         self.record(id, TestStatus::Failed);
     }
 
+    /// Adds the result of one of several tests that share a name: the worst counts, and differing is no flakiness.
+    pub(crate) fn record_namesake(&mut self, id: &str, status: TestStatus) {
+        let kept = self.statuses.entry(id.to_owned()).or_insert(status);
+        if status.severity() > kept.severity() {
+            *kept = status;
+        }
+    }
+
     /// Notes that the runner ran a test again after a failure.
     pub fn record_rerun(&mut self, id: &str) {
         self.flaky.insert(id.to_owned());

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
+mod harness_logs;
+mod noise;
 mod recorded;
 mod twin;
 mod verifier;

@@ -5,14 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use grade::{Framework, Marks, Outcome, Reason, decide, parse_log, read_reward};
+use grade::{Framework, Outcome, Reason, SWE_SMITH_MARKS as SWE_SMITH, decide, parse_log, read_reward};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::twin::{config, has_python, python_answer, rust_answer};
-
-/// The marks SWE-smith's harness prints.
-const SWE_SMITH: Marks<'static> = Marks { begin: ">>>>> Start Test Output", end: ">>>>> End Test Output" };
 
 /// Finds the case whose folder name, after its number, is this one.
 fn case_folder(cases: &Path, name: &str) -> PathBuf {
@@ -23,7 +20,7 @@ fn case_folder(cases: &Path, name: &str) -> PathBuf {
     entries.find(is_wanted).unwrap_or_else(|| panic!("no case {name} in {}", cases.display()))
 }
 
-fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
@@ -35,7 +32,7 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn strings(value: &Value) -> Vec<String> {
+pub(crate) fn strings(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 

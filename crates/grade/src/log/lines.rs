@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::{
     SuiteRun, TestStatus,
-    pytest::{self, WORD, Word},
+    log::pytest::{self, WORD, Word},
 };
 
 static LINE: LazyLock<Regex> = LazyLock::new(|| {

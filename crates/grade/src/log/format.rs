@@ -1,0 +1,160 @@
+//! The runners whose output can be read.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// The runners that the vendored verifier knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Framework {
+    /// Pytest: verbose lines, the `-rA` summary, pytest-xdist's lines.
+    Pytest,
+    /// Python's unittest with `--verbose`, Django's runner included.
+    Unittest,
+    /// Lines that begin with a status, `PASSED name` or `[ok]: name (12 ms)`.
+    Lines,
+}
+
+impl Framework {
+    /// Gives the name used in configurations.
+    pub const fn as_str(self) -> &'static str {
+        LogFormat::of_framework(self).as_str()
+    }
+}
+
+/// The form of a recorded log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Pytest: verbose lines, the `-rA` summary, pytest-xdist's lines.
+    Pytest,
+    /// Python's unittest with `--verbose`, Django's runner included.
+    Unittest,
+    /// Lines that begin with a status, `PASSED name` or `[ok]: name (12 ms)`.
+    Lines,
+    /// `go test -v`, and `go test -json` where a line is such an event.
+    Go,
+    /// `cargo test`: libtest's lines, documentation tests included.
+    Cargo,
+    /// Jest, with `--verbose` or without.
+    Jest,
+    /// Mocha's `spec` reporter.
+    Mocha,
+    /// Vitest's default and verbose reporters.
+    Vitest,
+    /// The `spec` reporter of `node --test`.
+    Node,
+    /// The Test Anything Protocol: tape, QUnit, `node --test` of old.
+    Tap,
+    /// Maven Surefire's console, with `reportFormat=plain` for tests that pass.
+    Surefire,
+    /// JUnit XML documents within a log, or Gradle's console where there is none.
+    Junit,
+}
+
+impl LogFormat {
+    /// All formats, in the order of the enum.
+    pub const ALL: [Self; 12] = [
+        Self::Pytest,
+        Self::Unittest,
+        Self::Lines,
+        Self::Go,
+        Self::Cargo,
+        Self::Jest,
+        Self::Mocha,
+        Self::Vitest,
+        Self::Node,
+        Self::Tap,
+        Self::Surefire,
+        Self::Junit,
+    ];
+
+    const fn of_framework(framework: Framework) -> Self {
+        match framework {
+            Framework::Pytest => Self::Pytest,
+            Framework::Unittest => Self::Unittest,
+            Framework::Lines => Self::Lines,
+        }
+    }
+
+    /// Gives the name used in profiles.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pytest => "pytest",
+            Self::Unittest => "unittest",
+            Self::Lines => "lines",
+            Self::Go => "go",
+            Self::Cargo => "cargo",
+            Self::Jest => "jest",
+            Self::Mocha => "mocha",
+            Self::Vitest => "vitest",
+            Self::Node => "node",
+            Self::Tap => "tap",
+            Self::Surefire => "surefire",
+            Self::Junit => "junit",
+        }
+    }
+
+    /// Translates the runner's exit status into the words of [`crate::decide`]: 0 all passed, 1 some failed.
+    ///
+    /// Cargo ends with 101 when tests fail, Mocha with the number of failures. Every other status stays as it is.
+    pub const fn suite_exit(self, exit: i32) -> i32 {
+        match (self, exit) {
+            (Self::Cargo, 101) | (Self::Mocha, 1..=125) => 1,
+            _ => exit,
+        }
+    }
+}
+
+impl From<Framework> for LogFormat {
+    fn from(framework: Framework) -> Self {
+        Self::of_framework(framework)
+    }
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// A name that is no log format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no log format; known are pytest, unittest, lines, go, cargo, jest, mocha, vitest, node, tap, surefire, junit"
+)]
+pub struct UnknownFormat(pub String);
+
+impl FromStr for LogFormat {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        let found = Self::ALL.into_iter().find(|format| format.as_str() == text);
+        found.ok_or_else(|| UnknownFormat(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_and_are_those_of_serde() {
+        for format in LogFormat::ALL {
+            assert_eq!(format.as_str().parse(), Ok(format));
+            assert_eq!(serde_json::to_value(format).unwrap(), format.as_str());
+        }
+        let error = "nose".parse::<LogFormat>().unwrap_err();
+        assert!(error.to_string().contains("\"nose\" is no log format"), "{error}");
+    }
+
+    #[test]
+    fn exits_of_failing_suites_are_alike() {
+        assert_eq!(LogFormat::Cargo.suite_exit(101), 1);
+        assert_eq!(LogFormat::Mocha.suite_exit(7), 1);
+        assert_eq!(LogFormat::Mocha.suite_exit(137), 137);
+        assert_eq!(LogFormat::Go.suite_exit(2), 2);
+        assert_eq!(LogFormat::Pytest.suite_exit(5), 5);
+    }
+}
