@@ -1,6 +1,7 @@
 //! What was run, on what, and what came out.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use ident::{Digest, TaskId};
 use serde::{Deserialize, Serialize};
@@ -172,6 +173,13 @@ impl Reason {
         Self::Cancelled,
         Self::EngineLost,
     ];
+}
+
+impl fmt::Display for Reason {
+    /// The name as it is written in documents.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// Whose fault a failure is.

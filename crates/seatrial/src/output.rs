@@ -1,11 +1,31 @@
 //! What a command says: data on standard output, everything else on standard error.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Row, Table, presets};
+use indicatif::ProgressBar;
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure, OrExit, Result};
+
+/// The bar that is on the screen: lines are written above it, whoever writes them.
+static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Puts a bar on the screen, or takes it away.
+pub fn set_bar(bar: Option<ProgressBar>) {
+    *BAR.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+}
+
+fn to_stderr(line: impl std::fmt::Display) {
+    let bar = BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    // Nobody is left to tell when standard error is gone.
+    let write = || drop(writeln!(io::stderr(), "{line}"));
+    match bar {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
 
 /// How a command speaks.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +40,7 @@ impl Output {
     /// A line of progress or explanation, for people.
     pub fn say(self, line: impl std::fmt::Display) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{line}");
+            to_stderr(line);
         }
     }
 
@@ -32,7 +52,7 @@ impl Output {
     /// A warning; shown also when quiet.
     #[expect(clippy::unused_self, reason = "everything that is said goes through the same value")]
     pub fn warn(self, line: impl std::fmt::Display) {
-        let _ = writeln!(io::stderr(), "     warning  {line}");
+        to_stderr(format_args!("     warning  {line}"));
     }
 
     /// A result for people; nothing in JSON mode.
@@ -89,7 +109,7 @@ pub fn print_line(text: impl std::fmt::Display) -> Result {
 }
 
 /// A plain table with aligned columns.
-pub fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Table {
+pub fn table<R: Into<Row>>(header: impl Into<Row>, rows: impl IntoIterator<Item = R>) -> String {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -98,7 +118,7 @@ pub fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [
     for row in rows {
         table.add_row(row);
     }
-    table
+    table.trim_fmt()
 }
 
 /// A number and its noun: `1 task`, `2 tasks`.

@@ -8,7 +8,7 @@ use record::Outcome;
 use tokio::sync::mpsc::UnboundedReceiver;
 use trial::Event;
 
-use crate::output::Output;
+use crate::output::{Output, set_bar};
 
 /// How often a line is said where there is no bar.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -16,46 +16,53 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 /// Shows the events of a job until it ends. `planned` is the expected number of trials; it may grow.
 pub async fn show(output: Output, stage: &'static str, planned: u64, mut events: UnboundedReceiver<Event>) {
     let bar = if output.bars() { ProgressBar::new(planned) } else { ProgressBar::hidden() };
-    let style = "{prefix:>12}  {bar:32} {pos}/{len} trials, {msg}, {per_sec}, {eta} left";
+    // The last part gives way to narrow terminals, so that the line never wraps.
+    let style = "{prefix:>12}  {bar:20} {pos}/{len}  {wide_msg}";
     bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.set_prefix(stage);
     bar.enable_steady_tick(Duration::from_millis(200));
-    let mut count = Count { begun: Instant::now(), running: 0, rewarded: 0, errored: 0 };
+    set_bar(output.bars().then(|| bar.clone()));
+    let mut count = Count { begun: Instant::now(), earlier: 0, running: 0, rewarded: 0, errored: 0 };
     let mut said = Instant::now();
     while let Some(event) = events.recv().await {
         match event {
+            Event::TakenOver { rewarded, errored } => {
+                count.earlier = (rewarded + errored) as u64;
+                count.rewarded += rewarded as u64;
+                count.errored += errored as u64;
+            }
             Event::Started { .. } => count.running += 1,
             Event::Retried { .. } => count.running = count.running.saturating_sub(1),
-            Event::Finished { task, agent, outcome, .. } => {
+            Event::Finished { task, agent, outcome, reward, .. } => {
                 count.running = count.running.saturating_sub(1);
-                match &outcome {
-                    Outcome::Reward(_) => count.rewarded += 1,
-                    Outcome::Failed { reason, detail, .. } => {
-                        count.errored += 1;
-                        let line = format!("{stage:>12}  {task}, {agent}: {} ({detail})", name_of(*reason));
-                        bar.suspend(|| output.say(line));
-                    }
+                count.rewarded += u64::from(reward.is_some());
+                count.errored += u64::from(reward.is_none());
+                if let Outcome::Failed { reason, detail, .. } = &outcome {
+                    output.stage(stage, format_args!("{task}, {agent}: {reason} ({detail})"));
                 }
             }
         }
         let planned = planned.max(count.ended());
         bar.set_length(planned);
         bar.set_position(count.ended());
-        bar.set_message(count.to_string());
+        bar.set_message(format!("{count}{}", count.pace(planned)));
         if !output.bars() && said.elapsed() >= SAY_EVERY {
             said = Instant::now();
             output.stage(
                 stage,
-                format_args!("{}/{planned} trials, {count}, {}", count.ended(), count.pace(planned)),
+                format_args!("{}/{planned} trials, {count}{}", count.ended(), count.pace(planned)),
             );
         }
     }
+    set_bar(None);
     bar.finish_and_clear();
 }
 
 /// How far a job is.
 struct Count {
     begun: Instant,
+    /// What had ended before this process began.
+    earlier: u64,
     running: u64,
     rewarded: u64,
     errored: u64,
@@ -66,12 +73,16 @@ impl Count {
         self.rewarded + self.errored
     }
 
-    /// Rate so far, and how long the rest takes at that rate.
+    /// Rate so far, and how long the rest takes at that rate; nothing before the first end.
     fn pace(&self, planned: u64) -> String {
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-3);
-        let rate = self.ended() as f64 / seconds;
+        let rate = (self.ended() - self.earlier) as f64 / seconds;
         let left = planned.saturating_sub(self.ended()) as f64;
-        if rate > 0.0 { format!("{rate:.1}/s, {:.0} s left", left / rate) } else { "rate unknown".into() }
+        match (rate > 0.0, rate >= 1.0) {
+            (false, _) => String::new(),
+            (true, true) => format!(", {rate:.1} a second, {:.0} s left", left / rate),
+            (true, false) => format!(", {:.1} s each, {:.0} s left", 1.0 / rate, left / rate),
+        }
     }
 }
 

@@ -10,6 +10,13 @@ use crate::Agent;
 /// One thing that happened.
 #[derive(Debug, Clone)]
 pub enum Event {
+    /// A job goes on: so many of its trials had ended before.
+    TakenOver {
+        /// With a reward that counts.
+        rewarded: usize,
+        /// Without.
+        errored: usize,
+    },
     /// A trial has begun.
     Started {
         /// Task name.
@@ -42,6 +49,8 @@ pub enum Event {
         directory: PathBuf,
         /// What came out.
         outcome: Outcome,
+        /// The reward that counts, whether or not a failure stands beside it.
+        reward: Option<f64>,
         /// Wall-clock time.
         wall: Duration,
     },

@@ -140,7 +140,8 @@ pub fn read_job(directory: &Path) -> Result<JobView, JobError> {
         return Err(JobError::HoldsJobs { path: directory.to_owned() });
     }
     let mut odd = Odd::default();
-    let stands_still = !matches!(head.state, JobState::Running | JobState::Unfinished);
+    // A job that was stopped in the middle wrote its result some trials ago; that is no oddity.
+    let stands_still = head.state == JobState::Finished;
     let lost = claims.check(&trials, stands_still, &mut odd);
     let tally: Tally = trials.iter().collect();
     let found = tally.seen() + lost.len();

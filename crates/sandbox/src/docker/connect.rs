@@ -69,6 +69,15 @@ pub(super) struct Connected {
     pub(super) podman: bool,
 }
 
+/// What lies at the bottom of an error: the system's own words, where there are any.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
 /// Connects and makes sure that the daemon is one that can be driven.
 pub(super) async fn connect(socket: &Path) -> Result<Connected, SandboxError> {
     let version = ClientVersion { major_version: API.0, minor_version: API.1 };
@@ -78,8 +87,8 @@ pub(super) async fn connect(socket: &Path) -> Result<Connected, SandboxError> {
     let place = socket.display();
     let answer = tokio::time::timeout(SHORT, client.version()).await;
     let answer = answer.map_err(|_| unavailable(format!("the daemon at {place} does not answer")))?;
-    let answer =
-        answer.map_err(|error| unavailable(format!("the daemon at {place} does not answer: {error}")))?;
+    let answer = answer
+        .map_err(|error| unavailable(format!("the daemon at {place} does not answer: {}", cause(&error))))?;
     let offered = answer.api_version.unwrap_or_default();
     if parse_version(&offered).is_none_or(|offered| offered < API) {
         let (major, minor) = API;

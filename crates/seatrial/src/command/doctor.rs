@@ -1,5 +1,6 @@
 //! `seatrial doctor`: which engines can run here, and what to do when they cannot.
 
+use sandbox::SandboxError;
 use sandbox::docker::{Docker, DockerConfig};
 use sandbox::native::Probe;
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ pub fn run(output: Output) -> Result {
         let verdict = if engine.usable { "usable" } else { "cannot run here" };
         output.print(format_args!("{}: {verdict}", engine.name))?;
         for probe in &engine.probes {
-            let mark = if probe.ok { "ok" } else { "not so" };
+            let mark = if probe.ok { "ok" } else { "missing" };
             output.print(format_args!("  {mark:8} {}: {}", probe.name, probe.detail))?;
             if let Some(remedy) = &probe.remedy {
                 output.print(format_args!("           {remedy}"))?;
@@ -67,8 +68,12 @@ fn docker() -> Result<Findings> {
             probe("limits", held, detail, (!held).then_some(remedy));
         }
         Err(error) => {
-            let remedy = "start Docker or Podman's service, or set DOCKER_HOST to its unix:// address";
-            probe("daemon", false, error.to_string(), Some(remedy));
+            let remedy = "start Docker or Podman's service as a user who may use it, or set DOCKER_HOST to its unix:// address";
+            let detail = match error {
+                SandboxError::Unavailable { reason, .. } => reason,
+                other => other.to_string(),
+            };
+            probe("daemon", false, detail, Some(remedy));
         }
     }
     Ok(Findings { name: "docker", usable, probes })

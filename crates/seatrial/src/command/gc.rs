@@ -34,24 +34,41 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Gc) -> Result {
             Scratch::sweep(&directory.join(".seatrial").join(SANDBOXES)).or_exit(Exit::Failed)?;
         collected.groups = sandbox::native::sweep_groups();
     }
-    run_alone(containers(arguments, &mut collected))?;
+    let job = arguments.job.as_deref().map(|job| job_id(directory, job)).transpose()?;
+    run_alone(containers(arguments.images, job, &mut collected))?;
     report(output, &collected)
 }
 
-async fn containers(arguments: &cli::Gc, collected: &mut Collected) -> Result {
+/// The id of a job: itself, or the id of the job in the directory that it names.
+fn job_id(directory: &Path, job: &str) -> Result<String> {
+    let places = [directory.join("jobs").join(job), directory.join(job)];
+    for place in places {
+        if let Some(id) = trial::job_id(&place)? {
+            return Ok(id);
+        }
+    }
+    if uuid::Uuid::try_parse(job).is_ok() {
+        return Ok(job.to_owned());
+    }
+    let message =
+        format!("`{job}` is no job: neither an id, nor a job's directory, nor the name of one in jobs/");
+    Err(Failure::new(Exit::Usage, message).hint("`seatrial jobs list` names jobs"))
+}
+
+async fn containers(images: bool, job: Option<String>, collected: &mut Collected) -> Result {
     let failed = |error: SandboxError| Failure::from_error(Exit::Failed, &error);
     let docker = match Docker::connect(&DockerConfig::default()).await {
         Ok(docker) => docker,
         // Without a daemon there are no containers, but then a job by name was not what is there.
-        Err(SandboxError::Unavailable { reason, .. }) if arguments.job.is_none() => {
+        Err(SandboxError::Unavailable { reason, .. }) if job.is_none() => {
             collected.no_daemon = Some(reason);
             return Ok(());
         }
         Err(error) => return Err(failed(error)),
     };
-    let sweep = arguments.job.clone().map_or(Sweep::Orphans, Sweep::Job);
+    let sweep = job.map_or(Sweep::Orphans, Sweep::Job);
     (collected.containers, collected.kept) = docker.sweep(&sweep).await.map_err(failed)?;
-    if arguments.images {
+    if images {
         collected.images = docker.sweep_images().await.map_err(failed)?;
     }
     Ok(())
@@ -91,7 +108,8 @@ fn report(output: Output, collected: &Collected) -> Result {
             kept.reason
         ))?;
     }
-    if let Some(reason) = no_daemon {
+    // Who never named a daemon has no containers.
+    if let (Some(reason), true) = (no_daemon, std::env::var_os("DOCKER_HOST").is_some()) {
         output.say(format_args!("containers were not looked at: {reason}"));
     }
     if containers.is_empty() && images.is_empty() && directories.is_empty() && groups.is_empty() {

@@ -145,7 +145,8 @@ fn show(output: Output, path: &Path) -> Result {
     let job = read(path)?;
     output.json(&Named { schema: "seatrial/jobs/show/1", document: &job })?;
     let started = job.head.started_at.map_or_else(String::new, |at| format!(", started {}", clock(at)));
-    output.print(format_args!("{}: {}{started}", path.display(), job.head.state.name()))?;
+    let id = job.head.id.as_ref().map_or_else(String::new, |id| format!(", id {}", printable(id.as_bytes())));
+    output.print(format_args!("{}: {}{started}{id}", path.display(), job.head.state.name()))?;
     if !job.trials.is_empty() {
         let header = ["trial", "task", "agent", "outcome", "wall", "why"];
         output.print(table(header, job.trials.iter().map(trial_row)))?;

@@ -7,4 +7,5 @@ pub mod gc;
 pub mod init;
 pub mod jobs;
 pub mod manual;
+pub mod plan_diff;
 pub mod run;

@@ -1,6 +1,7 @@
 //! `seatrial run`: an agent on task directories, as one Harbor-compatible job.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ use crate::workbench::{Places, Workbench, timed_job};
 
 /// More trials than these are not listed; `seatrial jobs show` does.
 const TABLE_LIMIT: usize = 100;
+/// As many tasks that cannot be run are named.
+const WRONG_SHOWN: usize = 10;
 
 /// Runs the agents; exits with 0 when every trial ended with a reward.
 pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
@@ -40,6 +43,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         settings(arguments),
         tasks.iter().map(AsRef::as_ref),
     );
+    trial::distinct_names(&tasks).or_exit(Exit::Usage)?;
     let name = job_name(output, &jobs_dir, arguments, &identity)?;
     let plan = Plan::new(&name, &tasks, &agents, arguments.attempts).or_exit(Exit::Usage)?;
     let planned = plan.trials().len();
@@ -83,20 +87,37 @@ fn settings(arguments: &cli::Run) -> BTreeMap<String, String> {
     settings
 }
 
-/// The tasks at the paths, in their order.
+/// The tasks at the paths, in their order; one that is named twice is taken once.
 fn open_tasks(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Arc<TrialTask>>> {
     let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
     for path in paths {
-        found.extend(task_directories(&directory.join(path))?);
+        for (directory, source) in task_directories(&directory.join(path))? {
+            if seen.insert(directory.canonicalize().unwrap_or_else(|_| directory.clone())) {
+                found.push((directory, source));
+            }
+        }
     }
-    found
-        .par_iter()
-        .map(|(directory, source)| {
-            TrialTask::open(directory, source.as_deref())
-                .map(Arc::new)
-                .map_err(|error| Failure::new(Exit::Usage, format!("task {}: {error}", directory.display())))
-        })
-        .collect()
+    let (mut tasks, mut wrong) = (Vec::new(), Vec::new());
+    let opened: Vec<_> =
+        found.par_iter().map(|(directory, source)| TrialTask::open(directory, source.as_deref())).collect();
+    for task in opened {
+        match task {
+            Ok(task) => tasks.push(Arc::new(task)),
+            Err(error) => wrong.push(error.to_string()),
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(tasks);
+    }
+    let (many, shown) = (wrong.len(), wrong.len().min(WRONG_SHOWN));
+    let mut message =
+        format!("{many} of {} tasks cannot be run:\n{}", found.len(), wrong[..shown].join("\n"));
+    if many > shown {
+        message += &format!("\nand {} more", many - shown);
+    }
+    Err(Failure::new(Exit::Usage, message)
+        .hint("nothing was started; `seatrial check PATH` lists everything that is wrong"))
 }
 
 /// The name of the job: the given one, that of the same job that was stopped before its end, or a new one.
@@ -109,9 +130,11 @@ fn job_name(output: Output, jobs_dir: &Path, arguments: &cli::Run, identity: &Jo
         })?;
         return Ok(job.as_str().to_owned());
     }
-    match resumable(jobs_dir, identity) {
+    // Whoever wants trials of a job to be run again means a finished one too.
+    let finished_too = !matches!(arguments.rerun, cli::Rerun::Nothing);
+    match resumable(jobs_dir, identity, finished_too) {
         Some(name) if !arguments.new => {
-            output.stage("run", format_args!("goes on with {name}, which was stopped; --new begins another"));
+            output.stage("run", format_args!("goes on with {name}; --new begins another"));
             Ok(name)
         }
         _ => timed_job(jobs_dir, ""),
@@ -122,6 +145,8 @@ fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
     for report in &ran.reports {
         output.json(&json!({
             "task": report.task,
+            "agent": report.agent,
+            "attempt": report.attempt,
             "trial": report.trial,
             "directory": report.directory.display().to_string(),
             "outcome": report.outcome,
@@ -130,48 +155,118 @@ fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
             "wall_ms": u64::try_from(report.wall.as_millis()).unwrap_or(u64::MAX),
         }))?;
     }
-    let rewards: Vec<f64> = ran.reports.iter().filter_map(|report| report.reward).collect();
-    let errored = ran.reports.len() - rewards.len();
-    let sum = rewards.iter().sum::<f64>();
-    let (graded, all) = (rewards.len(), ran.reports.len() + ran.left);
-    let mean = |over: usize| (over > 0).then(|| sum / over as f64);
+    let all = Count::of(&ran.reports);
     output.json(&json!({
         "job": directory.display().to_string(),
-        "rewarded": graded,
-        "errored": errored,
+        "rewarded": all.rewarded,
+        "errored": all.errored,
         "pending": ran.left,
-        "mean_of_rewarded": mean(graded),
-        "mean_of_all_with_errors_as_0": mean(all).filter(|_| ran.left == 0),
+        "mean_of_rewarded": all.mean(),
+        "mean_with_errored_as_0": all.mean_with_errored(),
     }))?;
-    if all <= TABLE_LIMIT {
-        output.print(table(["task", "outcome", "wall", "trial"], ran.reports.iter().map(row)))?;
+    if ran.reports.len() + ran.left <= TABLE_LIMIT {
+        output.print(trial_table(&ran.reports))?;
     }
-    if let (Some(of_rewarded), Some(of_all)) = (mean(graded), mean(all)) {
-        output.print(format_args!(
-            "mean reward {of_rewarded:.3} over {graded} rewarded; {of_all:.3} over all {all} with {errored} errored and {} \
-             pending as 0",
-            ran.left
-        ))?;
+    let agents: BTreeSet<&str> = ran.reports.iter().map(|report| report.agent.as_str()).collect();
+    for agent in agents {
+        let count = Count::of(ran.reports.iter().filter(|report| report.agent == agent));
+        output.print(format_args!("{agent}: {count}"))?;
+    }
+    if ran.left > 0 {
+        output.print(format_args!("{} pending", ran.left))?;
     }
     output.print(format_args!("{}", directory.display()))?;
-    match (ran.left, errored) {
+    match (ran.left, all.errored) {
         (0, 0) => Ok(()),
-        (0, _) => {
-            Err(Failure::new(Exit::Failed, format!("{errored} of {all} trials have no reward")).silent())
+        (0, errored) => {
+            let message = format!("{errored} of {} trials have no reward", ran.reports.len());
+            Err(Failure::new(Exit::Failed, message).silent())
         }
         _ => Err(interruption::failure()),
     }
 }
 
-fn row(report: &TrialReport) -> [String; 4] {
-    let outcome = match (report.reward, &report.outcome) {
-        (_, Outcome::Reward(reward)) => format!("reward {reward}"),
-        (None, Outcome::Failed { reason, .. }) => progress::name_of(*reason),
-        (Some(reward), Outcome::Failed { reason, .. }) => {
-            format!("reward {reward}, {}", progress::name_of(*reason))
+/// Ended trials, those without a reward that counts among them.
+struct Count {
+    rewarded: usize,
+    errored: usize,
+    sum: f64,
+}
+
+impl Count {
+    fn of<'a>(reports: impl IntoIterator<Item = &'a TrialReport>) -> Self {
+        let mut count = Self { rewarded: 0, errored: 0, sum: 0.0 };
+        for report in reports {
+            match report.reward {
+                Some(reward) => {
+                    count.rewarded += 1;
+                    count.sum += reward;
+                }
+                None => count.errored += 1,
+            }
         }
+        count
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.rewarded > 0).then(|| self.sum / self.rewarded as f64)
+    }
+
+    fn mean_with_errored(&self) -> Option<f64> {
+        let ended = self.rewarded + self.errored;
+        (ended > 0).then(|| self.sum / ended as f64)
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rewarded, errored, .. } = self;
+        match (self.mean(), self.mean_with_errored()) {
+            (Some(mean), _) if *errored == 0 => write!(f, "mean reward {mean:.3} over {rewarded} rewarded"),
+            (Some(mean), Some(with_errored)) => write!(
+                f,
+                "mean reward {mean:.3} over {rewarded} rewarded; {with_errored:.3} with {errored} errored as 0"
+            ),
+            _ => write!(f, "no reward; {errored} errored"),
+        }
+    }
+}
+
+/// The trials, with agents and attempts where there are several.
+fn trial_table(reports: &[TrialReport]) -> String {
+    let agents = reports.iter().any(|report| report.agent != reports[0].agent);
+    let attempts = reports.iter().any(|report| report.attempt > 0);
+    let columns = [
+        ("task", true),
+        ("agent", agents),
+        ("attempt", attempts),
+        ("outcome", true),
+        ("wall", true),
+        ("trial", true),
+    ];
+    let row = |report: &TrialReport| {
+        let outcome = match (report.reward, &report.outcome) {
+            (_, Outcome::Reward(reward)) => format!("reward {reward}"),
+            (None, Outcome::Failed { reason, .. }) => reason.to_string(),
+            (Some(reward), Outcome::Failed { reason, .. }) => format!("reward {reward}, {reason}"),
+        };
+        let cells = [
+            report.task.clone(),
+            report.agent.clone(),
+            (report.attempt + 1).to_string(),
+            outcome,
+            format!("{:.2} s", report.wall.as_secs_f64()),
+            report.trial.clone(),
+        ];
+        cells
+            .into_iter()
+            .zip(columns)
+            .filter(|(_, (_, shown))| *shown)
+            .map(|(cell, _)| cell)
+            .collect::<Vec<_>>()
     };
-    [report.task.clone(), outcome, format!("{:.2} s", report.wall.as_secs_f64()), report.trial.clone()]
+    let head: Vec<&str> = columns.into_iter().filter(|(_, shown)| *shown).map(|(name, _)| name).collect();
+    table(head, reports.iter().map(row))
 }
 
 /// The task directories at `path`: itself, or its children in order of their names, with the set's name.

@@ -256,7 +256,7 @@ fn a_daemon_that_is_killed_and_started_again_costs_no_trial() {
         assert_eq!(results(&job).get(&result), Some(&inode), "{} was run again", result.display());
     }
     let log = std::fs::read_to_string(job.join("job.log")).unwrap();
-    assert!(log.contains("is tried again after EngineLost"), "{log}");
+    assert!(log.contains("is tried again after engine_lost"), "{log}");
     let gc =
         ended(binary().current_dir(shelf.root()).env("DOCKER_HOST", &address).args(["gc", "--json"])).json();
     assert_eq!(gc["containers"], json!([]), "{gc}");

@@ -1,13 +1,19 @@
 //! Images that a container daemon builds, holds or pulls.
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use image::ImageRef;
+use image::dockerfile::Instruction;
 use record::Reason;
 use sandbox::docker::{BuildSpec, Docker};
 use sandbox::{Root, SandboxError};
 
 use crate::images::once::Once;
 use crate::images::{EnvironmentSource, Images, NoRoot, key_of};
+
+/// No Dockerfile comes near this size.
+const DOCKERFILE_LIMIT: u64 = 16 << 20;
 
 /// Images of a container daemon: `docker_image` where a task names one, else its Dockerfile, built by the daemon.
 pub struct DockerImages {
@@ -29,6 +35,7 @@ impl DockerImages {
             }
             None => {
                 let dockerfile = source.context.join("Dockerfile");
+                buildable(&dockerfile)?;
                 self.docker.build(&BuildSpec::new(&source.context, dockerfile)).await
             }
         };
@@ -52,6 +59,25 @@ fn pullable(name: &str) -> Result<(), NoRoot> {
             Err(invalid(format!("`{name}` exists for the native engine only; run with --engine native")))
         }
     }
+}
+
+/// Refuses a Dockerfile that starts from an image of the native engine: the daemon would look for it in a registry.
+fn buildable(dockerfile: &Path) -> Result<(), NoRoot> {
+    let invalid = |what: String| (Reason::TaskInvalid, what);
+    let bytes =
+        artifact::read_bounded(dockerfile, DOCKERFILE_LIMIT).map_err(|error| invalid(error.to_string()))?;
+    let Ok(parsed) = image::dockerfile::parse(&String::from_utf8_lossy(&bytes)) else { return Ok(()) };
+    for step in parsed.steps {
+        let Instruction::From { image, .. } = step.instruction else { continue };
+        if let Ok(ImageRef::Host | ImageRef::Local(_)) = image.parse::<ImageRef>() {
+            let native = format!(
+                "line {}: `{image}` exists for the native engine only; run with --engine native",
+                step.line
+            );
+            return Err(invalid(format!("environment/Dockerfile, {native}")));
+        }
+    }
+    Ok(())
 }
 
 /// A Dockerfile that cannot be built is the task's fault; a daemon or a registry that fails is not.

@@ -37,6 +37,13 @@ pub trait Images: Send + Sync {
 fn key_of(source: &EnvironmentSource) -> Result<String, NoRoot> {
     match &source.docker_image {
         Some(name) => Ok(format!("image {name}")),
+        None if !source.context.join("Dockerfile").is_file() => {
+            let context = source.context.display();
+            Err((
+                Reason::TaskInvalid,
+                format!("{context} has no Dockerfile, and task.toml names no docker_image"),
+            ))
+        }
         None => task::tree_digest_of(&source.context)
             .map(|digest| format!("context {}", digest.hex()))
             .map_err(|error| (Reason::TaskInvalid, error.to_string())),

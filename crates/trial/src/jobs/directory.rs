@@ -164,8 +164,14 @@ impl JobDirectory {
     }
 }
 
-/// The job below `jobs_dir` that has this identity, is not finished and belongs to no living process: the last one by name.
-pub fn resumable(jobs_dir: &Path, identity: &JobIdentity) -> Option<String> {
+/// The identifier of the job in a directory; none where there is no job of ours.
+pub fn job_id(directory: &Path) -> Result<Option<String>, TrialError> {
+    Ok(artifact::load_optional::<JobRecord>(&directory.join(RECORD))?.map(|(record, _)| record.id))
+}
+
+/// The job below `jobs_dir` that has this identity, belongs to no living process and is not finished, unless finished ones are
+/// wanted too: the last one by name.
+pub fn resumable(jobs_dir: &Path, identity: &JobIdentity, finished_too: bool) -> Option<String> {
     let mut names: Vec<_> =
         std::fs::read_dir(jobs_dir).ok()?.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
     names.sort();
@@ -173,7 +179,7 @@ pub fn resumable(jobs_dir: &Path, identity: &JobIdentity) -> Option<String> {
         let path = jobs_dir.join(&name);
         let (record, _) = artifact::load_optional::<JobRecord>(&path.join(RECORD)).ok()??;
         let open = record.identity == *identity
-            && !is_finished(&path)
+            && (finished_too || !is_finished(&path))
             && !job::is_running(&path).is_ok_and(|running| running == Some(true));
         if open { name.into_string().ok() } else { None }
     })

@@ -7,8 +7,8 @@ mod plan;
 mod running;
 mod tally;
 
-pub use directory::{JobDirectory, resumable};
+pub use directory::{JobDirectory, job_id, resumable};
 pub(crate) use documents::exception_info;
 pub use identity::JobIdentity;
-pub use plan::{NameTaken, Plan, PlannedTrial};
+pub use plan::{NameTaken, Plan, PlannedTrial, distinct_names};
 pub use running::{Job, JobSpec, Ran, Rerun, Resources, TrialReport};

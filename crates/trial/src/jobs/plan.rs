@@ -49,16 +49,7 @@ impl Plan {
         agents: &[Agent],
         attempts: u32,
     ) -> Result<Self, NameTaken> {
-        let mut directories = BTreeMap::new();
-        for task in tasks {
-            if let Some(first) = directories.insert(&task.name, &task.directory) {
-                return Err(NameTaken {
-                    name: task.name.clone(),
-                    first: first.display().to_string(),
-                    second: task.directory.display().to_string(),
-                });
-            }
-        }
+        distinct_names(tasks)?;
         let mut taken = BTreeSet::new();
         let mut trials = Vec::with_capacity(tasks.len() * agents.len() * attempts as usize);
         for attempt in 0..attempts {
@@ -76,6 +67,21 @@ impl Plan {
     pub fn trials(&self) -> &[PlannedTrial] {
         &self.trials
     }
+}
+
+/// Refuses tasks that cannot be told apart by name.
+pub fn distinct_names(tasks: &[Arc<TrialTask>]) -> Result<(), NameTaken> {
+    let mut directories = BTreeMap::new();
+    for task in tasks {
+        if let Some(first) = directories.insert(&task.name, &task.directory) {
+            return Err(NameTaken {
+                name: task.name.clone(),
+                first: first.display().to_string(),
+                second: task.directory.display().to_string(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A name that no other trial of the plan has.

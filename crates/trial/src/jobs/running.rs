@@ -113,6 +113,10 @@ pub struct TrialReport {
     pub trial: String,
     /// Task name.
     pub task: String,
+    /// Agent.
+    pub agent: String,
+    /// Which attempt of the agent at the task, from 0.
+    pub attempt: u32,
     /// Its directory.
     pub directory: PathBuf,
     /// What came out. The outcome of an agent that failed and was graded all the same is its failure.
@@ -194,6 +198,8 @@ impl Job {
         let lock = self.lock(plan)?;
         artifact::write_atomic(&self.path().join("lock.json"), lock.as_bytes())?;
         if !reports.is_empty() {
+            let rewarded = reports.iter().filter(|(_, report)| report.reward.is_some()).count();
+            self.tell(Event::TakenOver { rewarded, errored: reports.len() - rewarded });
             self.directory.log(&format!(
                 "{} trials had ended before, {} are left",
                 reports.len(),
@@ -308,7 +314,7 @@ impl Job {
                 return self.ended(trial, &record);
             }
             let place = self.directory.set_aside(&trial.name)?;
-            self.directory.log(&format!("{} is tried again after {reason:?}: {detail}", trial.name));
+            self.directory.log(&format!("{} is tried again after {reason}: {detail}", trial.name));
             let wait = wait_before(retries.len() as u32 + 1);
             retries.push(EarlierTry {
                 trial: place.display().to_string(),
@@ -351,6 +357,7 @@ impl Job {
             trial: report.trial.clone(),
             directory: report.directory.clone(),
             outcome: report.outcome.clone(),
+            reward: report.reward,
             wall: report.wall,
         });
         Ok(report)
@@ -412,6 +419,8 @@ impl Job {
         TrialReport {
             trial: record.trial.clone(),
             task: record.task.clone(),
+            agent: record.agent.clone(),
+            attempt: record.attempt,
             directory: self.path().join(&record.trial),
             outcome: record.outcome.clone(),
             reward: valid_reward(record),
@@ -504,7 +513,7 @@ fn valid_reward(record: &TrialRecord) -> Option<f64> {
 fn summary(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Reward(reward) => format!("reward {reward}"),
-        Outcome::Failed { reason, class, detail, .. } => format!("{reason:?} ({class:?}): {detail}"),
+        Outcome::Failed { reason, detail, .. } => format!("{reason}: {detail}"),
     }
 }
 

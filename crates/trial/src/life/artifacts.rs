@@ -99,21 +99,18 @@ pub(super) fn for_crossing(archive: &Archive, excludes: &Excludes) -> io::Result
     })
 }
 
-/// Whether a link of this name leads to something below the directory that the name is relative to, by its text.
+/// Whether a link of this name leads to something below the directory that the name is relative to. It may climb only at its
+/// start, where all that it leaves are real directories: behind a name a climb would begin wherever a link of that name leads.
 fn stays_inside(name: &str, target: &str) -> bool {
     if target.starts_with('/') {
         return false;
     }
-    let mut depth = name.matches('/').count();
-    for part in target.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if depth == 0 => return false,
-            ".." => depth -= 1,
-            _ => depth += 1,
-        }
+    let mut parts = target.split('/').filter(|part| !part.is_empty() && *part != ".").peekable();
+    let mut climbed = 0;
+    while parts.next_if_eq(&"..").is_some() {
+        climbed += 1;
     }
-    true
+    climbed <= name.matches('/').count() && parts.all(|part| part != "..")
 }
 
 #[cfg(test)]
@@ -189,6 +186,11 @@ mod tests {
             builder.append_link(&mut header(EntryType::Symlink, 0), "d/inside", "../d/file")?;
             builder.append_link(&mut header(EntryType::Symlink, 0), "d/out", "../../etc/passwd")?;
             builder.append_link(&mut header(EntryType::Symlink, 0), "root", "/etc/passwd")?;
+            // Each stays inside by its text alone; together they lead out.
+            builder.append_link(&mut header(EntryType::Symlink, 0), "here", ".")?;
+            builder.append_link(&mut header(EntryType::Symlink, 0), "through", "here/here/../../etc/passwd")?;
+            builder.append_link(&mut header(EntryType::Symlink, 0), "d/up", "..")?;
+            builder.append_link(&mut header(EntryType::Symlink, 0), "around", "d/up/d/up/../etc/passwd")?;
             builder.append_data(&mut header(EntryType::Fifo, 0), "pipe", io::empty())
         })
         .unwrap();
@@ -201,7 +203,7 @@ mod tests {
             assert_eq!(entry.header().mode().unwrap(), 0o755);
             seen.push((entry.path().unwrap().display().to_string(), text));
         }
-        let expected = [("d", ""), ("d/file", "1"), ("d/inside", "")];
+        let expected = [("d", ""), ("d/file", "1"), ("d/inside", ""), ("here", ""), ("d/up", "")];
         assert_eq!(seen, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
     }
 }

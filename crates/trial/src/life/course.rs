@@ -101,7 +101,7 @@ impl<'a> Course<'a> {
                 Err((reason, detail)) => {
                     record.outcome = PhaseOutcome::Failed(*reason);
                     self.failed_in.get_or_insert(record.phase);
-                    format!("{reason:?} ({detail})")
+                    format!("{reason} ({detail})")
                 }
             };
             self.files.log(&format!("{place}: {ended} in {} ms", self.begun.elapsed().as_millis()));

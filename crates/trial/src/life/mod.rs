@@ -280,7 +280,7 @@ impl Life<'_> {
             .map(|(reason, detail)| Flag { reason: *reason, detail: detail.clone() })
             .collect();
         for flag in &flags {
-            self.files.log(&format!("note: {:?} ({})", flag.reason, flag.detail));
+            self.files.log(&format!("note: {} ({})", flag.reason, flag.detail));
         }
         Lived {
             outcome,

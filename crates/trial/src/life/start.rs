@@ -127,9 +127,9 @@ impl Life<'_> {
             workdir: config.workdir.clone(),
             limits: sandbox::Limits {
                 cpus: config.cpus,
-                memory: config.memory_mb.map(|mib| mib << 20),
+                memory: config.memory_mb.map(bytes),
                 pids: Some(PIDS),
-                storage: config.storage_mb.map(|mib| mib << 20),
+                storage: config.storage_mb.map(bytes),
             },
             network: network(environment.network, self.network_allowed),
             ..SandboxSpec::new(environment.name.clone(), root, scratch)
@@ -276,6 +276,11 @@ impl<'a> Patience<'a> {
         self.failures += 1;
         (self.failures < self.config.retries).then(|| seconds(self.config.interval_sec))
     }
+}
+
+/// MiB as bytes; what does not fit is as good as no limit.
+fn bytes(mib: u64) -> u64 {
+    mib.saturating_mul(1 << 20)
 }
 
 fn seconds(seconds: f64) -> Duration {
