@@ -82,6 +82,8 @@ impl<'a> Explainer<'_, 'a> {
         self.sets();
         if known {
             self.evidence();
+        } else {
+            self.unknown_evidence();
         }
         let mut outcome = if known { Outcome::InNoPool } else { Outcome::NoInstance };
         for pool in pools {
@@ -124,6 +126,17 @@ impl<'a> Explainer<'_, 'a> {
         let sets = self.planner.sets.iter().filter(|(_, ids)| ids.contains(self.id));
         let names: Vec<String> = sets.map(|(name, _)| format!("`{name}`")).collect();
         self.say("sets", if names.is_empty() { "none lists it".to_owned() } else { names.join(", ") });
+    }
+
+    /// Evidence about a task that is no instance: it is reported, and counts for nothing.
+    fn unknown_evidence(&mut self) {
+        let runs = self.input.trajectories.iter().filter(|row| row.instance_id == self.id).count();
+        let means = self.input.reward_means.iter();
+        let means = means.filter(|row| row.instance_id_or_commit_hash == self.id).count();
+        if runs + means > 0 {
+            let finding = format!("{}, {means} of reward means, which count for nothing", of_rows(runs));
+            self.say("evidence", finding);
+        }
     }
 
     fn evidence(&mut self) {
@@ -300,7 +313,7 @@ fn state(image: ImageStatus) -> String {
 }
 
 fn of_rows(rows: usize) -> String {
-    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows of runs") }
+    if rows == 1 { "1 row of runs".to_owned() } else { format!("{rows} rows of runs") }
 }
 
 #[cfg(test)]

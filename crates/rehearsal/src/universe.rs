@@ -138,6 +138,7 @@ impl Making {
         let mut official = 0;
         let mut zeros = 0;
         let mut of_tier = [0_usize; 5];
+        let mut canary_left = [10, 20];
         for (slot, &repository) in slots.iter().enumerate() {
             let tier = tiers[slot];
             let place = of_tier[usize::from(tier)];
@@ -163,11 +164,14 @@ impl Making {
             } else {
                 NOBODY
             };
-            // Of every tier some are kept from an earlier set: 12 + 100 + 4 + 9.
-            let kept = place < [0, 12, 100, 4, 9][usize::from(tier)];
+            // Of every tier some are kept from an earlier set: 12 + 100 + 4 + 9, spread over the repositories.
+            let (kept, of) = [(0, 1), (12, 32), (100, 277), (4, 11), (9, 30)][usize::from(tier)];
+            let retained = place * kept % of < kept;
             // Twenty of the canary are kept anyway, ten are forced for its sake.
-            let canary = tier == 2 && (80..110).contains(&place);
-            let about = Task { solved_by, reward, retained: kept, canary, ..pro.clone() };
+            let left = &mut canary_left[usize::from(retained)];
+            let canary = tier == 2 && slot % 9 < 4 && *left > 0;
+            *left -= usize::from(canary);
+            let about = Task { solved_by, reward, retained, canary, ..pro.clone() };
             self.add(repository, about);
         }
         // Reserves with an image: over the cap, beyond the target, and without evidence.

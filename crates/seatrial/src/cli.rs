@@ -44,7 +44,8 @@ pub enum Command {
     #[command(subcommand)]
     Source(Source),
     /// Ranks candidates by evidence and picks primaries and reserves.
-    Plan,
+    #[command(args_conflicts_with_subcommands = true)]
+    Plan(Plan),
     /// Writes Harbor task directories.
     Materialize,
     /// Applies the static rules, to the recipe's tasks or to any task directories.
@@ -72,6 +73,42 @@ pub enum Command {
     Completions(Completions),
     /// Prints the man page.
     Man,
+}
+
+/// `seatrial plan`.
+#[derive(Debug, Args, Default)]
+pub struct Plan {
+    /// Something else than planning.
+    #[command(subcommand)]
+    pub command: Option<PlanCommand>,
+}
+
+/// `seatrial plan explain` and `seatrial plan diff`.
+#[derive(Debug, Subcommand)]
+pub enum PlanCommand {
+    /// Tells step by step why a task is in the plan, or is not. Writes nothing.
+    Explain(PlanExplain),
+    /// Tells what one plan does otherwise than another.
+    Diff(PlanDiff),
+}
+
+/// `seatrial plan explain`.
+#[derive(Debug, Args)]
+pub struct PlanExplain {
+    /// The task.
+    #[arg(value_name = "TASK_ID")]
+    pub task: String,
+}
+
+/// `seatrial plan diff`.
+#[derive(Debug, Args)]
+pub struct PlanDiff {
+    /// The earlier plan: a document, or a directory with `plan.json` and `reserves.json`.
+    #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
+    pub before: PathBuf,
+    /// The later one.
+    #[arg(value_name = "B", value_hint = ValueHint::AnyPath)]
+    pub after: PathBuf,
 }
 
 /// `seatrial source`.

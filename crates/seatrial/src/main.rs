@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, PlanCommand};
 use failure::{Exit, Failure, Result};
 use output::Output;
 use project::Project;
@@ -75,7 +75,13 @@ fn run(cli: Cli, output: Output) -> Result {
         Command::Source(cli::Source::Pull(arguments)) => {
             stage::source::run(output, &claimed()?.0, &arguments)
         }
-        Command::Plan => stage::plan::run(output, &claimed()?.0),
+        Command::Plan(arguments) => match arguments.command {
+            None => stage::plan::run(output, &claimed()?.0),
+            Some(PlanCommand::Explain(arguments)) => {
+                stage::explain::run(output, &project()?, &arguments.task)
+            }
+            Some(PlanCommand::Diff(arguments)) => command::plan_diff::run(output, directory, &arguments),
+        },
         Command::Materialize => stage::materialize::run(output, &claimed()?.0),
         Command::Check(arguments) => command::check::run(output, directory, &arguments),
         Command::Prove(jobs) => stage::prove::run(output, &claimed()?.0, &jobs),

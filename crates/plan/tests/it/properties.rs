@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Cap, PlanError, PlanInput, PlanOutcome, PoolRules, Reserve, plan};
+use plan::{
+    Cap, Outcome, PlanError, PlanInput, PlanOutcome, PoolRules, Reserve, ShortageReport, explain, plan,
+};
 use proptest::prelude::*;
 use record::{ImageStatus, PlannedTask};
 
@@ -142,6 +144,62 @@ proptest! {
                 let held = all.iter().all(|(repo, count)| *count <= summary.cap || new[repo] == 0);
                 prop_assert!(held || !capped, "{all:?} over {}", summary.cap);
             }
+        }
+    }
+
+    #[test]
+    fn a_task_that_is_not_eligible_changes_nothing(
+        tasks in tasks(), mut pools in pools(), pool in prop::option::of(0..2u8), repo in 0..5u8, failed: bool
+    ) {
+        for pool in &mut pools {
+            // "rest" takes every member, with evidence or not.
+            if pool.reserve == Reserve::Rest {
+                pool.reserve = Reserve::Count(5);
+            }
+        }
+        let before = plan(&input(&tasks, pools.clone()));
+        let bare = Task {
+            repo,
+            families: [false; 3],
+            reward: failed.then_some(0.0),
+            image: Some(ImageStatus::Completed),
+            pool,
+            forced: false,
+        };
+        let mut more = tasks;
+        more.push(bare);
+        match (before, plan(&input(&more, pools))) {
+            (Ok(before), Ok(after)) => prop_assert_eq!(before, after),
+            (Err(PlanError::Shortage(before)), Err(PlanError::Shortage(after))) => {
+                let have = |report: &ShortageReport| report.pools.iter().map(|pool| pool.have).collect::<Vec<_>>();
+                prop_assert_eq!(have(&before), have(&after));
+            }
+            (before, after) => prop_assert_eq!(before.is_err(), after.is_err()),
+        }
+    }
+
+    #[test]
+    fn explanations_and_the_plan_say_the_same(tasks in tasks(), pools in pools()) {
+        let input = input(&tasks, pools);
+        let Ok(outcome) = plan(&input) else { return Ok(()) };
+        let places = |tasks: &[PlannedTask]| {
+            let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+            let place = |task: &PlannedTask| {
+                let count = counts.entry(task.stage.clone()).or_default();
+                *count += 1;
+                (task.task_id.to_string(), (task.stage.clone(), *count))
+            };
+            tasks.iter().map(place).collect::<BTreeMap<_, _>>()
+        };
+        let (primaries, reserves) = (places(&outcome.plan.tasks), places(&outcome.reserves.tasks));
+        for candidate in &input.instances {
+            let found = match explain(&input, &candidate.id).unwrap().outcome {
+                Outcome::Primary { stage, place } => (Some((stage, place)), None),
+                Outcome::Reserve { stage, place } => (None, Some((stage, place))),
+                _ => (None, None),
+            };
+            let expected = (primaries.get(&candidate.id).cloned(), reserves.get(&candidate.id).cloned());
+            prop_assert_eq!(found, expected);
         }
     }
 

@@ -4,6 +4,7 @@
 //! writes its own.
 
 pub mod check;
+pub mod explain;
 pub mod export;
 pub mod freeze;
 pub mod materialize;

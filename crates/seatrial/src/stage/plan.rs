@@ -30,7 +30,7 @@ pub fn run(output: Output, project: &Project) -> Result {
 
 /// Reads the sources as far as a plan asks for them: of instances only the keys, unless an id has several rows, which
 /// then have to be compared as a whole.
-fn read(project: &Project) -> Result<Pulled> {
+pub fn read(project: &Project) -> Result<Pulled> {
     let reading = Reading { keys_only: true, ..Reading::default() };
     let pulled = run_alone(sources::read(project, PullMode::Locked, reading, false))?;
     if repeated(&pulled).is_empty() {
@@ -104,7 +104,8 @@ fn recipe_digest(recipe: &Recipe) -> Result<Digest> {
     section_digest(&(&recipe.sources, &recipe.sets, &recipe.evidence, &recipe.aliases, &recipe.pools))
 }
 
-fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
+/// What the rules are applied to: the rows of the sources and the recipe's pools.
+pub fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
     let recipe = &project.recipe;
     let models = recipe.evidence.models.iter().map(|(prefix, family)| (prefix.as_str(), family.as_str()));
     let mut input = PlanInput {
@@ -216,6 +217,7 @@ fn stats_table(stats: &PlanStats) -> String {
         "repos",
         "retained",
         "image",
+        "left",
     ];
     let row = |kind: &str, row: &plan::StatsRow| {
         let numbers = [
@@ -230,14 +232,12 @@ fn stats_table(stats: &PlanStats) -> String {
             row.repositories,
             row.retained,
             row.with_image,
+            row.eligible_left,
         ];
-        let mut cells = numbers.iter().map(ToString::to_string);
-        std::array::from_fn(|i| match i {
-            0 => format!("{} {kind}", row.stage),
-            _ => cells.next().unwrap_or_default(),
-        })
+        let cells = numbers.iter().map(ToString::to_string);
+        std::iter::once(format!("{} {kind}", row.stage)).chain(cells).collect::<Vec<_>>()
     };
     let primaries = stats.primaries.iter().chain([&stats.primaries_total]).map(|line| row("primaries", line));
     let reserves = stats.reserves.iter().chain([&stats.reserves_total]).map(|line| row("reserves", line));
-    table(header, primaries.chain(reserves)).to_string()
+    table(header, primaries.chain(reserves))
 }

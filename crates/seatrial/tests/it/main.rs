@@ -19,6 +19,7 @@ mod main_job;
 mod minismith;
 mod project;
 mod real_data;
+mod rehearsal;
 mod resume;
 mod tasks;
 mod trials;

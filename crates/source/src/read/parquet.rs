@@ -266,10 +266,8 @@ impl Column {
             if definition < list.element {
                 continue;
             }
-            let element = match definition == self.defined {
-                true => values.next().unwrap_or(Ok(Value::Null)),
-                false => Ok(Value::Null),
-            };
+            let element = if definition == self.defined { values.next() } else { None };
+            let element = element.unwrap_or(Ok(Value::Null));
             match (cells.last_mut(), element) {
                 (Some(Ok(Value::Array(elements))), Ok(element)) => elements.push(element),
                 (Some(cell @ Ok(_)), Err(problem)) => *cell = Err(problem),

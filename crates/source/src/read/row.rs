@@ -84,10 +84,10 @@ impl Row {
     pub(crate) fn line(bytes: &[u8], names: &'static [&'static str], name: &str) -> Result<Self, FieldFault> {
         let text = std::str::from_utf8(bytes)
             .map_err(|error| FieldFault::whole((error.valid_up_to(), RowProblem::NotUtf8)))?;
-        Ok(Self::one(names, name, Value::from(text)))
+        Ok(Self::one(names, name, &Value::from(text)))
     }
 
-    fn one(names: &'static [&'static str], name: &str, value: Value) -> Self {
+    fn one(names: &'static [&'static str], name: &str, value: &Value) -> Self {
         let cells = names.iter().map(|known| (*known == name).then(|| value.clone())).collect();
         Self::typed(names, cells)
     }
@@ -120,7 +120,7 @@ impl Row {
         }
         let (text, mended) = checked_text(bytes, rule)?;
         let value = strict_value(&text).map_err(FieldFault::whole)?;
-        Ok(Self { mended, ..Self::one(names, name, value) })
+        Ok(Self { mended, ..Self::one(names, name, &value) })
     }
 
     fn cell(&self, field: &str) -> Option<&Value> {

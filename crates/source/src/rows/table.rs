@@ -188,20 +188,21 @@ impl<'c, T> TableReader<'c, T> {
         id: Option<String>,
     ) {
         let spot = Spot { file: Arc::clone(file), place };
-        let record = row.map_err(|fault| (fault, id)).and_then(|mut row| {
+        let mut id = id;
+        let record = row.and_then(|mut row| {
             self.notes.unread(std::mem::take(&mut row.others), 1);
             if row.mended > 0 {
                 let what = "lone surrogates that were replaced by U+FFFD";
                 self.notes.count(what, row.mended as u64, &spot);
             }
-            let id = row.peek(self.columns.id);
-            (self.columns.parse)(&mut row, &mut self.notes, &spot).map_err(|fault| (fault, id))
+            id = row.peek(self.columns.id);
+            (self.columns.parse)(&mut row, &mut self.notes, &spot)
         });
         match record {
             // Once the source is refused the records are of no use: only the faults are.
             Ok(record) if !self.refused => self.rows.push(Placed { spot, offset, record }),
             Ok(_) => {}
-            Err((fault, id)) => {
+            Err(fault) => {
                 if self.strict || (self.columns.fatal)(&fault.problem) {
                     self.refused = true;
                     self.rows = Vec::new();

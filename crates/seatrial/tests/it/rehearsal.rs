@@ -1,0 +1,191 @@
+//! Planning at full scale: a synthetic universe whose plan has every number of the full-scale run that public inputs
+//! can confirm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use rehearsal::{Options, Universe, write_project};
+use serde_json::Value;
+
+use crate::project::{binary, ended, seatrial};
+
+/// The universe in a directory of its own, pulled and planned.
+fn planned() -> (tempfile::TempDir, Value) {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options { message_words: 8, tests: 3 };
+    write_project(directory.path(), &Universe::new(), options).unwrap();
+    let pulled = seatrial(directory.path(), &["source", "pull", "--json"]).with_code(0).json();
+    let rows = |name: &str| {
+        let sources = pulled["sources"].as_array().unwrap();
+        sources.iter().find(|source| source["name"] == name).unwrap()["rows"].as_u64().unwrap()
+    };
+    assert_eq!(rows("swesmith_old") + rows("swesmith_new"), 59_136);
+    assert_eq!(rows("runs_tool") + rows("runs_xml") + rows("runs_ticks"), 76_000);
+    assert_eq!((rows("filtered"), rows("swe_master")), (3_748, 7_423));
+    assert_eq!((rows("filter_pro"), rows("freeze_pro"), rows("canary")), (487, 125, 30));
+    let plan = seatrial(directory.path(), &["plan", "--json"]).with_code(0).json();
+    (directory, plan)
+}
+
+fn document(directory: &Path, name: &str) -> Value {
+    serde_json::from_slice(&fs::read(directory.join(name)).unwrap()).unwrap()
+}
+
+/// The tasks of a document that belong to a pool, or to any pool.
+fn tasks<'d>(document: &'d Value, stage: &str) -> Vec<&'d Value> {
+    let tasks = document["tasks"].as_array().unwrap().iter();
+    tasks.filter(|task| stage.is_empty() || task["stage"] == stage).collect()
+}
+
+fn repositories(tasks: &[&Value]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for task in tasks {
+        *counts.entry(task["repo"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+fn ids<'d>(tasks: &[&'d Value]) -> BTreeSet<&'d str> {
+    tasks.iter().map(|task| task["task_id"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_plan_at_full_scale_has_every_published_number() {
+    let (directory, printed) = planned();
+    let directory = directory.path();
+    let (plan, reserves) = (document(directory, "plan.json"), document(directory, "reserves.json"));
+    let (first, second) = (tasks(&plan, "filter_pro"), tasks(&plan, "outside_filtered"));
+    assert_eq!((first.len(), second.len()), (350, 350));
+    for pool in plan["pools"].as_array().unwrap() {
+        let number = |key: &str| pool[key].as_u64().unwrap();
+        assert_eq!((number("target"), number("cap"), number("relaxed")), (350, 18, 0));
+        assert_eq!((number("selected"), number("shortage")), (350, 0));
+    }
+
+    let count =
+        |tasks: &[&Value], fits: &dyn Fn(&Value) -> bool| tasks.iter().filter(|task| fits(task)).count();
+    let tiers =
+        |tasks: &[&Value]| [1, 2, 3, 4].map(|tier| count(tasks, &|task| task["evidence_tier"] == tier));
+    assert_eq!((tiers(&first), tiers(&second)), ([32, 277, 11, 30], [350, 0, 0, 0]));
+    let models = |tasks: &[&Value]| {
+        ["gpt-4o", "claude-3.5", "claude-3.7"].map(|family| {
+            count(tasks, &|task| {
+                task["official_models"].as_array().unwrap().iter().any(|name| name == family)
+            })
+        })
+    };
+    assert_eq!((models(&first), models(&second)), ([0, 36, 280], [13, 41, 335]));
+
+    let (here, there) = (repositories(&first), repositories(&second));
+    assert_eq!((here.len(), there.len(), repositories(&tasks(&plan, "")).len()), (67, 102, 107));
+    assert_eq!((here.values().max(), there.values().max()), (Some(&18), Some(&18)));
+
+    let (kept, canary) = (&|task: &Value| task["retained"] == true, &|task: &Value| task["canary"] == true);
+    assert_eq!((count(&first, kept), count(&second, kept)), (125, 0));
+    assert_eq!(count(&tasks(&plan, ""), canary), 30);
+    assert_eq!(count(&tasks(&reserves, ""), canary), 0);
+
+    let (first_reserves, second_reserves) =
+        (tasks(&reserves, "filter_pro"), tasks(&reserves, "outside_filtered"));
+    assert_eq!((first_reserves.len(), second_reserves.len()), (137, 350));
+    let present = |task: &Value| task["image_status"] == "completed";
+    assert_eq!(count(&first_reserves, &present), 120);
+    assert!(first_reserves[..120].iter().all(|task| present(task)), "images come first");
+    let (primaries, spare) = (tasks(&plan, ""), tasks(&reserves, ""));
+    assert_eq!(ids(&primaries).union(&ids(&spare)).count(), 700 + 487);
+
+    let left = |row: &str, at: usize| printed["stats"][row][at]["eligible_left"].as_u64().unwrap();
+    assert_eq!((left("primaries", 0), left("primaries", 1)), (0, 10_314));
+    assert_eq!(printed["stats"]["primaries_total"]["eligible_left"], 10_314);
+    assert_eq!(printed["stats"]["primaries_total"]["repositories"], 107);
+
+    // Both halves of a renamed repository count as one.
+    let former = |task: &Value| task["task_id"].as_str().unwrap().starts_with("former-");
+    assert!(primaries.iter().any(|task| former(task)), "no task bears a former name");
+    assert!(!repositories(&primaries).keys().any(|repo| repo.starts_with("former-")));
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_the_number_of_threads() {
+    let (directory, _) = planned();
+    let directory = directory.path();
+    let bytes = || ["plan.json", "reserves.json"].map(|name| fs::read(directory.join(name)).unwrap());
+    let before = bytes();
+    for threads in ["1", "8"] {
+        let plan = ["plan.json", "reserves.json"];
+        plan.iter().for_each(|name| fs::remove_file(directory.join(name)).unwrap());
+        let mut command = binary();
+        command.env("TOKIO_WORKER_THREADS", threads).env("RAYON_NUM_THREADS", threads);
+        ended(command.current_dir(directory).arg("plan")).with_code(0);
+        assert!(bytes() == before, "another plan with {threads} threads");
+    }
+}
+
+#[test]
+fn every_kind_of_task_is_explained() {
+    let (directory, _) = planned();
+    let directory = directory.path();
+    let (plan, reserves) = (document(directory, "plan.json"), document(directory, "reserves.json"));
+    let explained = |id: &str| {
+        let explained = seatrial(directory, &["plan", "explain", id, "--json"]).with_code(0).json();
+        let steps = explained["steps"].as_array().unwrap().iter();
+        let steps: Vec<_> = steps.map(|step| step["finding"].as_str().unwrap().to_owned()).collect();
+        (explained["outcome"].clone(), steps.join("\n"))
+    };
+    let find = |document: &Value, stage: &str, fits: &dyn Fn(&Value) -> bool| {
+        let tasks = tasks(document, stage);
+        let at = tasks.iter().position(|task| fits(task)).unwrap();
+        (tasks[at]["task_id"].as_str().unwrap().to_owned(), at as u64 + 1)
+    };
+    let (id, place) = find(&plan, "filter_pro", &|task| task["retained"] == true);
+    let (outcome, steps) = explained(&id);
+    assert_eq!((&outcome["kind"], &outcome["place"]), (&"primary".into(), &place.into()));
+    assert!(steps.contains("forced by retain = `freeze_pro`"), "{steps}");
+
+    let (id, place) = find(&reserves, "filter_pro", &|task| {
+        task["evidence_tier"] == 2 && task["image_status"] == "completed"
+    });
+    let (outcome, steps) = explained(&id);
+    assert_eq!((&outcome["kind"], &outcome["place"]), (&"reserve".into(), &place.into()));
+    assert!(steps.contains("has 18 selected tasks, and the cap is 18"), "{steps}");
+
+    let (id, _) = find(&reserves, "filter_pro", &|task| task["evidence_tier"] == 4);
+    let (_, steps) = explained(&id);
+    assert!(steps.contains("the target was reached before its turn"), "{steps}");
+
+    let (id, _) = find(&reserves, "filter_pro", &|task| task["image_status"] == "skipped");
+    let (_, steps) = explained(&id);
+    assert!(steps.contains("left out on purpose"), "{steps}");
+
+    let unknown = seatrial(directory, &["plan", "explain", &id.to_uppercase()]).with_code(2);
+    assert!(unknown.stderr.contains(&format!("did you mean `{id}`?")), "{}", unknown.stderr);
+}
+
+#[test]
+fn two_plans_are_compared() {
+    let (directory, _) = planned();
+    let directory = directory.path();
+    fs::create_dir(directory.join("before")).unwrap();
+    for name in ["plan.json", "reserves.json"] {
+        fs::copy(directory.join(name), directory.join("before").join(name)).unwrap();
+    }
+    let same = seatrial(directory, &["plan", "diff", "before", "."]).with_code(0);
+    assert_eq!(same.stdout, "the plans are the same\n");
+
+    let recipe = fs::read_to_string(directory.join("seatrial.toml")).unwrap();
+    fs::write(directory.join("seatrial.toml"), recipe.replacen("cap = \"5%\"", "cap = 17", 1)).unwrap();
+    seatrial(directory, &["plan"]).with_code(0);
+    let diff = seatrial(directory, &["plan", "diff", "before", ".", "--json"]).with_code(0).json();
+    let plan = &diff["documents"]["plan.json"];
+    // Each of the three full repositories gives one place away.
+    let count = |key: &str| plan[key].as_array().unwrap().len();
+    assert_eq!((count("added"), count("removed"), count("changed")), (3, 3, 0));
+    assert_eq!(
+        (&plan["pools"][0]["before"]["cap"], &plan["pools"][0]["after"]["cap"]),
+        (&18.into(), &17.into())
+    );
+    let text = seatrial(directory, &["plan", "diff", "before/plan.json", "plan.json"]).with_code(0).stdout;
+    assert!(text.contains("3 added, 3 removed"), "{text}");
+    seatrial(directory, &["plan", "diff", "before", "plan.json"]).with_code(2);
+}
