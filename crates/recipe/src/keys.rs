@@ -17,7 +17,20 @@ use Shape::{List, Named, Table, Value};
 
 const RECIPE: Shape = Table(&[
     ("dataset", Table(&[("name", Value), ("version", Value)])),
-    ("sources", Named(&Table(&[("kind", Value), ("as", Value), ("path", Value)]))),
+    (
+        "sources",
+        Named(&Table(&[
+            ("kind", Value),
+            ("as", Value),
+            ("path", Value),
+            ("repo", Value),
+            ("revision", Value),
+            ("files", Value),
+            ("dataset", Value),
+            ("columns", Value),
+            ("expect_rows", Value),
+        ])),
+    ),
     ("sets", Named(&Value)),
     ("evidence", Table(&[("cross_source", Value), ("models", Named(&Value))])),
     ("aliases", Named(&Value)),

@@ -7,13 +7,14 @@ mod error;
 mod keys;
 mod model;
 mod parse;
+mod sources;
 mod template;
 
 pub use error::{Mistake, RecipeError};
 pub use model::{
     Cap, CrossSource, DatasetRecipe, EngineName, EvidenceRecipe, ExportFormat, ExportRecipe,
     MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe, Reserve, ResolveRecipe, SourceKind, SourceRecipe,
-    SourceRole, SplitSizes, Workspace,
+    SourceRole, SplitSizes, Texts, Workspace,
 };
 pub use parse::parse;
 pub use template::TEMPLATE;

@@ -58,18 +58,94 @@ pub struct SourceRecipe {
     /// What the rows are.
     #[serde(rename = "as")]
     pub role: SourceRole,
-    /// Path relative to the recipe, for local kinds.
-    pub path: String,
+    /// Paths: relative to the recipe for local kinds, inside the repository for `github-file` and `hf-task-dirs`.
+    #[serde(default, skip_serializing_if = "Texts::is_empty")]
+    pub path: Texts,
+    /// `owner/name` of a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
+    /// A commit; or a branch or tag, which the lock pins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Which files of a repository are read: patterns such as `data/train-*.parquet`.
+    #[serde(default, skip_serializing_if = "Texts::is_empty")]
+    pub files: Texts,
+    /// Which data set of a manifest that lists several: `name` or `name@version`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dataset: Option<String>,
+    /// The columns that are read. They follow from `as`; written down, they are checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
+    /// How many rows there must be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_rows: Option<u64>,
+}
+
+/// A text or a list of texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Value", into = "Vec<String>")]
+pub struct Texts(pub Vec<String>);
+
+impl Texts {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl TryFrom<toml::Value> for Texts {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, Self::Error> {
+        let wrong = |other: &toml::Value| format!("`{other}` is no text; write a text, or a list of texts");
+        match value {
+            toml::Value::String(text) => Ok(Self(vec![text])),
+            toml::Value::Array(items) => {
+                let texts =
+                    items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(item)));
+                texts.collect::<Result<_, _>>().map(Self)
+            }
+            other => Err(wrong(&other)),
+        }
+    }
+}
+
+impl From<Texts> for Vec<String> {
+    fn from(texts: Texts) -> Self {
+        texts.0
+    }
 }
 
 /// Where a source's data lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceKind {
-    /// A local file: JSON lines, a JSON array, or an id list.
+    /// Local files.
     File,
     /// A local directory of Harbor task directories.
     Dir,
+    /// Files of a dataset repository on the hub.
+    HfDataset,
+    /// Harbor task directories in a dataset repository on the hub.
+    HfTaskDirs,
+    /// Files of a repository on the code host.
+    GithubFile,
+    /// A Harbor manifest: `registry.json` or `dataset.toml`.
+    Registry,
+}
+
+impl SourceKind {
+    /// The name that recipes use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Dir => "dir",
+            Self::HfDataset => "hf-dataset",
+            Self::HfTaskDirs => "hf-task-dirs",
+            Self::GithubFile => "github-file",
+            Self::Registry => "registry",
+        }
+    }
 }
 
 /// What the rows of a source are.

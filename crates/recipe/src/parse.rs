@@ -48,6 +48,11 @@ fn contradictions(recipe: &Recipe, table: &DeTable<'_>) -> Vec<Mistake> {
         }
     }
 
+    for (name, source) in &recipe.sources {
+        for complaint in crate::sources::complaints(source) {
+            wrong(&["sources", name, complaint.key], complaint.message, complaint.help);
+        }
+    }
     let count = |role| recipe.sources.values().filter(|source| source.role == role).count();
     if count(SourceRole::Instances) + count(SourceRole::Tasks) == 0 {
         wrong(

@@ -121,9 +121,18 @@ pub enum Source {
 /// `seatrial source pull`.
 #[derive(Debug, Args, Default)]
 pub struct Pull {
-    /// Accepts changed sources and writes the lock anew.
+    /// Accepts changed sources and writes the lock anew, a damaged one included.
     #[arg(long)]
     pub update: bool,
+    /// Refuses everything that the lock does not say, and writes nothing.
+    #[arg(long, conflicts_with = "update")]
+    pub locked: bool,
+    /// Uses no network: what is not here is refused.
+    #[arg(long)]
+    pub offline: bool,
+    /// Refuses a source with rows that cannot be read, instead of leaving them out.
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// `seatrial init`.

@@ -1,37 +1,74 @@
 //! The recipe's sources and id lists, read and held against the lock.
 
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::PathBuf;
 
-use recipe::{Recipe, SourceKind, SourceRole, Workspace};
+use artifact::ArtifactError;
+use recipe::{Recipe, SourceKind, SourceRecipe, SourceRole, Workspace};
 use source::{
-    Environment, Index, IndexError, IndexSettings, PullMode, PullRequest, Pulled, Reading, Role,
-    SeatrialLock, SourceError, SourceSpec,
+    Environment, Index, IndexError, IndexSettings, Network, PullMode, PullRequest, Pulled, Reading, Remote,
+    RemoteError, RemoteSettings, RepoSpec, Role, SeatrialLock, SourceError, SourcePlace, SourceSpec,
 };
 
 use crate::failure::{Exit, Failure, Result};
+use crate::output::Output;
 use crate::project::Project;
 
 /// Name of the lock file.
 pub const LOCK: &str = "seatrial.lock";
 
-/// Reads every source; with `fetch` also the source distributions that profiles name, where the recipe works with such.
+/// How sources are brought here and read.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish {
+    /// What becomes of differences from the lock.
+    pub mode: PullMode,
+    /// How rows are read.
+    pub reading: Reading,
+    /// What public repositories are asked.
+    pub network: Network,
+    /// Whether the network is left alone altogether.
+    pub offline: bool,
+    /// Whether the source distributions that profiles name are fetched, where the recipe works with such.
+    pub fetch: bool,
+}
+
+/// Reads every source as it is locked, for a stage; with `fetch` also source distributions.
 pub async fn read(project: &Project, mode: PullMode, reading: Reading, fetch: bool) -> Result<Pulled> {
     let lock = SeatrialLock::load(&project.path(LOCK))?;
-    if lock.is_none() && mode == PullMode::Locked {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("{LOCK} is missing; run `seatrial source pull` first"),
-        ));
+    pull(project, lock.as_ref(), Wish { mode, reading, network: Network::Missing, offline: false, fetch })
+        .await
+}
+
+/// The lock that a pull goes by. A damaged one may be replaced when everything is accepted anyway.
+pub fn old_lock(output: Output, project: &Project, mode: PullMode) -> Result<Option<SeatrialLock>> {
+    match SeatrialLock::load(&project.path(LOCK)) {
+        Err(error @ ArtifactError::Invalid { .. }) if mode == PullMode::Update => {
+            output.warn(format_args!("{error}; it is written anew"));
+            Ok(None)
+        }
+        Err(error @ ArtifactError::Invalid { .. }) => Err(Failure::from(error)
+            .hint("put the file back, or write it anew with `seatrial source pull --update`")),
+        loaded => Ok(loaded?),
     }
-    let wanted = fetch && project.recipe.materialize.workspace == Workspace::Sdist;
+}
+
+/// Brings sources here, reads them and holds them against the lock.
+pub async fn pull(project: &Project, lock: Option<&SeatrialLock>, wish: Wish) -> Result<Pulled> {
+    if lock.is_none() && wish.mode == PullMode::Locked {
+        return Err(no_lock());
+    }
+    let wanted = wish.fetch && project.recipe.materialize.workspace == Workspace::Sdist;
     let index = if wanted { Some(index(project)?) } else { None };
+    let remote = remote(project, wish.offline)?;
     let specs = specs(&project.recipe);
     let request = PullRequest {
         specs: &specs,
         base: &project.root,
-        lock: lock.as_ref(),
-        mode,
-        reading,
+        lock,
+        mode: wish.mode,
+        reading: wish.reading,
+        remote: &remote,
+        network: wish.network,
         index: index.as_ref(),
     };
     source::pull(request).await.map_err(|error| failure(&error))
@@ -39,9 +76,21 @@ pub async fn read(project: &Project, mode: PullMode, reading: Reading, fetch: bo
 
 /// The lock as it stands.
 pub fn lock(project: &Project) -> Result<SeatrialLock> {
-    SeatrialLock::load(&project.path(LOCK))?.ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("{LOCK} is missing; run `seatrial source pull` first"))
-    })
+    SeatrialLock::load(&project.path(LOCK))?.ok_or_else(no_lock)
+}
+
+fn no_lock() -> Failure {
+    Failure::new(Exit::Usage, format!("{LOCK} is missing; run `seatrial source pull` first"))
+}
+
+/// Public repositories, with this project's cache.
+fn remote(project: &Project, offline: bool) -> Result<Remote> {
+    let settings = RemoteSettings::of_environment(&Environment::of_process(), project.state("downloads")?);
+    let mut settings = settings.map_err(|error| Failure::from_error(exit(&error), &error))?;
+    if offline {
+        settings.offline = Some("--offline");
+    }
+    Ok(Remote::new(settings))
 }
 
 /// The package index with this project's cache; a local directory of the recipe comes first.
@@ -58,35 +107,73 @@ fn index(project: &Project) -> Result<Index> {
 fn specs(recipe: &Recipe) -> Vec<SourceSpec> {
     let sources = recipe.sources.iter().map(|(name, source)| SourceSpec {
         name: name.clone(),
-        kind: match source.kind {
-            SourceKind::File => source::SourceKind::File,
-            SourceKind::Dir => source::SourceKind::Dir,
-        },
-        path: Path::new(&source.path).to_owned(),
-        role: match source.role {
-            SourceRole::Instances => Role::Instances,
-            SourceRole::Ids => Role::Ids,
-            SourceRole::Tasks => Role::Tasks,
-            SourceRole::Trajectories => Role::Trajectories,
-            SourceRole::RewardMeans => Role::RewardMeans,
-            SourceRole::ImageStates => Role::ImageStates,
-            SourceRole::Profiles => Role::Profiles,
-        },
+        place: place(source),
+        role: role(source.role),
+        expect_rows: source.expect_rows,
+        columns: source.columns.clone(),
     });
-    let sets = recipe.sets.iter().map(|(name, path)| SourceSpec {
-        name: name.clone(),
-        kind: source::SourceKind::File,
-        path: Path::new(path).to_owned(),
-        role: Role::Ids,
-    });
+    let sets = recipe.sets.iter().map(|(name, path)| SourceSpec::file(name, path, Role::Ids));
     sources.chain(sets).collect()
 }
 
+/// The place of a source. The recipe has been checked: keys that a kind needs are there.
+fn place(source: &SourceRecipe) -> SourcePlace {
+    let first = || source.path.0.first().cloned().unwrap_or_default();
+    let at = || RepoSpec {
+        repo: source.repo.clone().unwrap_or_default(),
+        revision: source.revision.clone().unwrap_or_default(),
+    };
+    match source.kind {
+        SourceKind::File => SourcePlace::File(source.path.0.iter().map(PathBuf::from).collect()),
+        SourceKind::Dir => SourcePlace::Dir(first().into()),
+        SourceKind::HfDataset => SourcePlace::HubFiles { at: at(), patterns: source.files.0.clone() },
+        SourceKind::HfTaskDirs => {
+            SourcePlace::HubTasks { at: at(), below: first().trim_matches('/').to_owned() }
+        }
+        SourceKind::GithubFile => SourcePlace::CodeFiles { at: at(), paths: source.path.0.clone() },
+        SourceKind::Registry => {
+            SourcePlace::Manifest { path: first().into(), dataset: source.dataset.clone() }
+        }
+    }
+}
+
+fn role(role: SourceRole) -> Role {
+    match role {
+        SourceRole::Instances => Role::Instances,
+        SourceRole::Ids => Role::Ids,
+        SourceRole::Tasks => Role::Tasks,
+        SourceRole::Trajectories => Role::Trajectories,
+        SourceRole::RewardMeans => Role::RewardMeans,
+        SourceRole::ImageStates => Role::ImageStates,
+        SourceRole::Profiles => Role::Profiles,
+    }
+}
+
 fn failure(error: &SourceError) -> Failure {
+    let exit = match error {
+        SourceError::Drift(_) => Exit::Conflict,
+        SourceError::Index(IndexError::Location(_)) => Exit::Usage,
+        SourceError::Index(_) | SourceError::Worker { .. } => Exit::Failed,
+        SourceError::Remote { source, .. } => exit(source),
+        _ => Exit::Usage,
+    };
+    Failure::from_error(exit, error)
+}
+
+/// What a public repository's refusal means for the command.
+fn exit(error: &RemoteError) -> Exit {
     match error {
-        SourceError::Drift(_) => Failure::from_error(Exit::Conflict, error),
-        SourceError::Index(IndexError::Location(_)) => Failure::from_error(Exit::Usage, error),
-        SourceError::Index(_) | SourceError::Worker { .. } => Failure::from_error(Exit::Failed, error),
-        _ => Failure::from_error(Exit::Usage, error),
+        RemoteError::Setting { .. }
+        | RemoteError::Denied { .. }
+        | RemoteError::Missing { .. }
+        | RemoteError::NotAFile { .. } => Exit::Usage,
+        RemoteError::WrongContent { by: "lock", .. } => Exit::Conflict,
+        RemoteError::RateLimited { .. } => Exit::Budget,
+        RemoteError::Io { source, .. }
+            if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+        {
+            Exit::Budget
+        }
+        _ => Exit::Failed,
     }
 }

@@ -8,6 +8,7 @@ use artifact::ArtifactError;
 use crate::index::IndexError;
 use crate::lock::Drift;
 use crate::read::Faults;
+use crate::remote::RemoteError;
 use crate::spec::SpecError;
 
 /// What this crate refuses, and why.
@@ -84,6 +85,40 @@ pub enum SourceError {
         repo: String,
         /// What is missing or wrong.
         detail: String,
+    },
+    /// Files that cannot be told from the recipe.
+    #[error("source `{name}`: {detail}")]
+    Choice {
+        /// The source.
+        name: String,
+        /// What is wrong.
+        detail: String,
+    },
+    /// Another number of rows than the recipe expects.
+    #[error(
+        "source `{name}` has {found} rows, and {left_out} that cannot be read; the recipe expects {expected}; \
+         correct expect_rows, or the revision"
+    )]
+    RowCount {
+        /// The source.
+        name: String,
+        /// What the recipe says.
+        expected: u64,
+        /// Rows that were read.
+        found: u64,
+        /// Rows that were left out.
+        left_out: u64,
+    },
+    /// A source elsewhere where only local ones can be read.
+    #[error("source `{0}` does not lie on this machine; pull it")]
+    Elsewhere(String),
+    /// A public repository.
+    #[error("source `{name}`: {source}")]
+    Remote {
+        /// The source.
+        name: String,
+        /// What its server said.
+        source: Box<RemoteError>,
     },
     /// The package index.
     #[error(transparent)]

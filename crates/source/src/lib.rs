@@ -7,11 +7,15 @@
 
 mod error;
 mod file;
+mod gather;
+mod hub_tasks;
 mod index;
 mod load;
 mod lock;
+mod manifest;
 mod pull;
 mod read;
+mod remote;
 mod rows;
 mod spec;
 
@@ -22,8 +26,9 @@ pub use index::{
     normalize_package,
 };
 pub use load::{LoadReport, Loaded, Reading, Records, load};
-pub use lock::{Drift, DriftCause, LockChange, LockedDistribution, SeatrialLock};
-pub use pull::{PullMode, PullRequest, Pulled, pull};
+pub use lock::{Drift, DriftCause, LockChange, LockedDistribution, LockedFile, LockedSource, SeatrialLock};
+pub use pull::{Network, PullMode, PullRequest, Pulled, pull};
 pub use read::{Faults, Place, RowFault, RowProblem, Spot};
+pub use remote::{Host, Remote, RemoteError, RemoteSettings, RetryRules, Secret};
 pub use rows::{InstanceKey, TaskDirectory};
-pub use spec::{Role, SourceKind, SourceSpec, SpecError};
+pub use spec::{RepoSpec, Role, SourceKind, SourcePlace, SourceSpec, SpecError};

@@ -1,20 +1,23 @@
-//! Loads one source as the records of its role.
+//! Reads what one source consists of as the records of its role.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use ident::{Digest, TaskId};
-use record::{ImageState, Instance, Profile, RewardMean, SourceInput, Trajectory};
+use record::{ImageState, Instance, Profile, RewardMean, Trajectory};
 
 use crate::SourceError;
 use crate::file::{FileInput, Format};
+use crate::gather::{Content, Gathered, gather_local};
+use crate::lock::{LockedFile, LockedSource};
+use crate::manifest::{MANIFEST_LIMIT, ManifestTasks, read_manifest};
 use crate::read::{Faults, Place, RawError, RowFault, RowProblem};
 use crate::rows::{
     Columns, IDS, IMAGE_STATES, INSTANCE_KEYS, INSTANCES, InstanceKey, PROFILES, REWARD_MEANS, TRAJECTORIES,
     TableReader, TaskDirectory, hash_task_directories, list_task_directories,
 };
-use crate::spec::{Role, SourceKind, SourceSpec};
+use crate::spec::{Role, SourceSpec};
 
 /// The records of one source.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +25,7 @@ pub struct Loaded<T> {
     /// The records in the source's order.
     pub rows: Vec<T>,
     /// Digests of what was read, for the lock and for documents made from it.
-    pub input: SourceInput,
+    pub input: LockedSource,
     /// What was noticed on the way.
     pub report: LoadReport,
 }
@@ -73,7 +76,7 @@ pub enum Records {
 
 impl Records {
     /// Digests of what was read.
-    pub fn input(&self) -> &SourceInput {
+    pub fn input(&self) -> &LockedSource {
         match self {
             Self::Instances(loaded) => &loaded.input,
             Self::InstanceKeys(loaded) => &loaded.input,
@@ -101,92 +104,157 @@ impl Records {
     }
 }
 
-/// Reads a source; paths are relative to `base`, the recipe's directory.
+/// The columns that are read of a role's rows.
+pub(crate) fn columns(role: Role) -> &'static [&'static str] {
+    match role {
+        Role::Instances => INSTANCES.wanted,
+        Role::Ids => IDS.wanted,
+        Role::Tasks => &[],
+        Role::Trajectories => TRAJECTORIES.wanted,
+        Role::RewardMeans => REWARD_MEANS.wanted,
+        Role::ImageStates => IMAGE_STATES.wanted,
+        Role::Profiles => PROFILES.wanted,
+    }
+}
+
+/// Reads a source on this machine; paths are relative to `base`, the recipe's directory.
 pub fn load(spec: &SourceSpec, base: &Path, reading: Reading) -> Result<Records, SourceError> {
     spec.check()?;
-    let place = Location { spec, path: base.join(&spec.path), strict: reading.strict };
-    Ok(match (spec.kind, spec.role) {
-        (_, Role::Tasks) => Records::Tasks(place.task_directories()?),
-        (SourceKind::Dir, _) => Records::Ids(place.directory_names()?),
-        (SourceKind::File, Role::Ids) => Records::Ids(place.table(&IDS)?),
-        (SourceKind::File, Role::Instances) if reading.keys_only => {
-            Records::InstanceKeys(place.table(&INSTANCE_KEYS)?)
+    let gathered = gather_local(spec, base)?.ok_or_else(|| SourceError::Elsewhere(spec.name.clone()))?;
+    load_gathered(spec, gathered, reading)
+}
+
+/// Reads what was gathered of a source.
+pub(crate) fn load_gathered(
+    spec: &SourceSpec,
+    gathered: Gathered,
+    reading: Reading,
+) -> Result<Records, SourceError> {
+    let Gathered { revision, content, notes } = gathered;
+    let place = Location { spec, revision, notes, strict: reading.strict };
+    Ok(match (content, spec.role) {
+        (Content::Directory { root, prefix }, Role::Tasks) => {
+            Records::Tasks(place.task_directories(&root, &prefix)?)
         }
-        (SourceKind::File, Role::Instances) => Records::Instances(place.table(&INSTANCES)?),
-        (SourceKind::File, Role::Trajectories) => Records::Trajectories(place.table(&TRAJECTORIES)?),
-        (SourceKind::File, Role::RewardMeans) => Records::RewardMeans(place.table(&REWARD_MEANS)?),
-        (SourceKind::File, Role::ImageStates) => Records::ImageStates(place.table(&IMAGE_STATES)?),
-        (SourceKind::File, Role::Profiles) => Records::Profiles(place.table(&PROFILES)?),
+        (Content::Directory { root, prefix }, _) => Records::Ids(place.directory_names(&root, &prefix)?),
+        (Content::Manifest { input, dataset }, Role::Tasks) => {
+            Records::Tasks(place.listed_directories(&input, dataset.as_deref())?)
+        }
+        (Content::Manifest { input, dataset }, _) => {
+            Records::Ids(place.listed_names(&input, dataset.as_deref())?)
+        }
+        (Content::Files(files), role) => match role {
+            Role::Instances if reading.keys_only => {
+                Records::InstanceKeys(place.table(&files, &INSTANCE_KEYS)?)
+            }
+            Role::Instances => Records::Instances(place.table(&files, &INSTANCES)?),
+            Role::Trajectories => Records::Trajectories(place.table(&files, &TRAJECTORIES)?),
+            Role::RewardMeans => Records::RewardMeans(place.table(&files, &REWARD_MEANS)?),
+            Role::ImageStates => Records::ImageStates(place.table(&files, &IMAGE_STATES)?),
+            Role::Profiles => Records::Profiles(place.table(&files, &PROFILES)?),
+            // `check` has refused files of task directories.
+            Role::Ids | Role::Tasks => Records::Ids(place.table(&files, &IDS)?),
+        },
     })
 }
 
+/// A source whose data is on this machine.
 struct Location<'s> {
     spec: &'s SourceSpec,
-    path: PathBuf,
+    revision: Option<String>,
+    /// What was noticed while the data was gathered.
+    notes: Vec<String>,
     strict: bool,
 }
 
 impl Location<'_> {
-    fn input(&self) -> FileInput {
-        FileInput::new(self.path.clone(), self.spec.path.clone())
-    }
-
-    fn table<T>(&self, columns: &Columns<T>) -> Result<Loaded<T>, SourceError> {
-        let input = self.input();
-        if input.form.format == Format::TextLines && !columns.bare {
-            return Err(SourceError::Format {
-                name: self.spec.name.clone(),
-                path: self.spec.path.clone(),
-                role: self.spec.role,
-                remedy: "name it .parquet, .jsonl for one JSON object a line, .json for one array of objects, or .csv",
-            });
-        }
+    fn table<T>(
+        self,
+        files: &BTreeMap<String, FileInput>,
+        columns: &Columns<T>,
+    ) -> Result<Loaded<T>, SourceError> {
         let mut reader = TableReader::new(columns, self.strict);
-        let facts = reader.read(&input).map_err(|error| self.refuse(error))?;
+        let mut locked = BTreeMap::new();
+        for (key, input) in files {
+            if input.form.format == Format::TextLines && !columns.bare {
+                return Err(SourceError::Format {
+                    name: self.spec.name.clone(),
+                    path: input.shown.clone(),
+                    role: self.spec.role,
+                    remedy: "name it .parquet, .jsonl for one JSON object a line, .json for one array of objects, or .csv",
+                });
+            }
+            let facts = reader.read(input).map_err(|error| self.refuse(&input.shown, error))?;
+            let size = self.size(&input.path, &input.shown)?;
+            locked.insert(key.clone(), LockedFile { sha256: facts.digest, size, rows: facts.rows });
+        }
         let table =
             reader.finish().map_err(|faults| SourceError::Rows { name: self.spec.name.clone(), faults })?;
-        let rows = table.rows.len() as u64;
-        let sha256 = BTreeMap::from([(self.key(), facts.digest)]);
-        Ok(Loaded {
-            rows: table.rows,
-            input: SourceInput { revision: None, sha256, rows },
-            report: LoadReport {
-                rows,
-                blank_lines: table.blank_lines,
-                notes: table.notes.sentences(),
-                faults: table.faults,
-            },
-        })
+        let report = LoadReport {
+            rows: table.rows.len() as u64,
+            blank_lines: table.blank_lines,
+            notes: table.notes.sentences(),
+            faults: table.faults,
+        };
+        Ok(self.loaded(table.rows, locked, report))
     }
 
-    fn directory_names(&self) -> Result<Loaded<TaskId>, SourceError> {
-        let (tasks, report) = self.listing()?;
+    fn loaded<T>(
+        self,
+        rows: Vec<T>,
+        files: BTreeMap<String, LockedFile>,
+        mut report: LoadReport,
+    ) -> Loaded<T> {
+        report.notes.splice(0..0, self.notes);
+        let input = LockedSource {
+            origin: self.spec.place.origin(),
+            revision: self.revision,
+            files,
+            rows: report.rows,
+            left_out: report.faults.total,
+        };
+        Loaded { rows, input, report }
+    }
+
+    fn directory_names(self, root: &Path, prefix: &str) -> Result<Loaded<TaskId>, SourceError> {
+        let (tasks, report) = self.listing(root)?;
         let rows: Vec<_> = tasks.into_iter().map(|task| task.id).collect();
         let names: String = rows.iter().flat_map(|id| [id.as_str(), "\n"]).collect();
         // Only the names are read, so only they are locked.
-        let sha256 = BTreeMap::from([(format!("{}: names", self.key()), Digest::of(names))]);
-        let input = SourceInput { revision: None, sha256, rows: report.rows };
-        Ok(Loaded { rows, input, report })
+        let size = names.len() as u64;
+        let file = LockedFile { sha256: Digest::of(names), size, rows: report.rows };
+        let key = format!("{}: names", prefix.trim_end_matches('/'));
+        Ok(self.loaded(rows, BTreeMap::from([(key, file)]), report))
     }
 
-    fn task_directories(&self) -> Result<Loaded<TaskDirectory>, SourceError> {
-        let (rows, report) = self.listing()?;
-        let digests = hash_task_directories(&rows).map_err(|source| self.io(source))?;
-        let sha256 =
-            digests.into_iter().map(|(id, digest)| (format!("{}/{id}", self.key()), digest)).collect();
-        let input = SourceInput { revision: None, sha256, rows: report.rows };
-        Ok(Loaded { rows, input, report })
+    fn task_directories(self, root: &Path, prefix: &str) -> Result<Loaded<TaskDirectory>, SourceError> {
+        let (rows, report) = self.listing(root)?;
+        self.directories(rows, prefix, report)
     }
 
-    fn listing(&self) -> Result<(Vec<TaskDirectory>, LoadReport), SourceError> {
-        let metadata = fs_err::metadata(&self.path).map_err(|source| self.io(source))?;
+    fn directories(
+        self,
+        rows: Vec<TaskDirectory>,
+        prefix: &str,
+        report: LoadReport,
+    ) -> Result<Loaded<TaskDirectory>, SourceError> {
+        let hashed = hash_task_directories(&rows).map_err(|source| self.io(Path::new(prefix), source))?;
+        let files = hashed
+            .into_iter()
+            .map(|(id, sha256, size)| (format!("{prefix}{id}"), LockedFile { sha256, size, rows: 1 }));
+        let files = files.collect();
+        Ok(self.loaded(rows, files, report))
+    }
+
+    fn listing(&self, root: &Path) -> Result<(Vec<TaskDirectory>, LoadReport), SourceError> {
+        let metadata = fs_err::metadata(root).map_err(|source| self.io(root, source))?;
         if !metadata.is_dir() {
-            return Err(self.wrong_place("a directory"));
+            return Err(self.wrong_place(root, "a directory"));
         }
-        let listing = list_task_directories(&self.path).map_err(|source| self.io(source))?;
+        let listing = list_task_directories(root).map_err(|source| self.io(root, source))?;
         if !listing.faults.is_empty() {
             let mut faults = Faults::default();
-            let file: Arc<str> = self.key().into();
+            let file: Arc<str> = root.to_string_lossy().into();
             for (number, (path, problem)) in listing.faults.into_iter().enumerate() {
                 faults.push(RowFault {
                     file: Arc::clone(&file),
@@ -203,26 +271,95 @@ impl Location<'_> {
         Ok((listing.tasks, LoadReport { rows, notes: listing.notes, ..LoadReport::default() }))
     }
 
-    /// The path as the recipe writes it: the lock must not depend on where a project lies.
-    fn key(&self) -> String {
-        self.spec.path.to_string_lossy().into_owned()
+    fn listed_names(self, input: &FileInput, dataset: Option<&str>) -> Result<Loaded<TaskId>, SourceError> {
+        let (manifest, file) = self.manifest(input, dataset)?;
+        let report = LoadReport { rows: file.rows, notes: manifest.notes, ..LoadReport::default() };
+        let rows = manifest.tasks.into_iter().map(|task| task.id).collect();
+        Ok(self.loaded(rows, BTreeMap::from([(input.shown.to_string_lossy().into_owned(), file)]), report))
     }
 
-    fn refuse(&self, error: RawError) -> SourceError {
+    /// The directories of a manifest, which must lie beside or below it.
+    fn listed_directories(
+        self,
+        input: &FileInput,
+        dataset: Option<&str>,
+    ) -> Result<Loaded<TaskDirectory>, SourceError> {
+        let (manifest, file) = self.manifest(input, dataset)?;
+        let base = input.path.parent().unwrap_or(Path::new(".")).to_owned();
+        let wrong = |detail: String| SourceError::Document {
+            name: self.spec.name.clone(),
+            path: input.shown.clone(),
+            detail,
+        };
+        let mut rows = Vec::new();
+        for task in manifest.tasks {
+            if let Some(repository) = &task.repository {
+                return Err(wrong(format!(
+                    "task `{}` lies in the git repository {repository}; \
+                     clone it and read its directory with kind `dir`, or read the list as `ids`",
+                    task.id
+                )));
+            }
+            let relative = task.path.clone().unwrap_or_else(|| task.id.to_string());
+            let plain = Path::new(&relative)
+                .components()
+                .all(|part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
+            if !plain {
+                return Err(wrong(format!(
+                    "task `{}` has the path {relative:?}, which leads elsewhere",
+                    task.id
+                )));
+            }
+            let path = base.join(&relative);
+            let is_file = fs_err::symlink_metadata(path.join("task.toml")).is_ok_and(|found| found.is_file());
+            if !is_file {
+                let detail = format!("task `{}`: there is no task.toml in {relative:?} beside it", task.id);
+                return Err(wrong(detail));
+            }
+            rows.push(TaskDirectory { id: task.id, path });
+        }
+        let report = LoadReport { rows: file.rows, notes: manifest.notes, ..LoadReport::default() };
+        let key = input.shown.to_string_lossy().into_owned();
+        let mut loaded = self.directories(rows, "", report)?;
+        loaded.input.files.insert(key, LockedFile { rows: 0, ..file });
+        Ok(loaded)
+    }
+
+    fn manifest(
+        &self,
+        input: &FileInput,
+        dataset: Option<&str>,
+    ) -> Result<(ManifestTasks, LockedFile), SourceError> {
+        let bytes = artifact::read_bounded(&input.path, MANIFEST_LIMIT)?;
+        let wrong = |detail: String| SourceError::Document {
+            name: self.spec.name.clone(),
+            path: input.shown.clone(),
+            detail,
+        };
+        let manifest = read_manifest(&input.shown, &bytes, dataset).map_err(wrong)?;
+        let rows = manifest.tasks.len() as u64;
+        Ok((manifest, LockedFile { sha256: Digest::of(&bytes), size: bytes.len() as u64, rows }))
+    }
+
+    fn size(&self, path: &Path, shown: &Path) -> Result<u64, SourceError> {
+        fs_err::metadata(path).map(|metadata| metadata.len()).map_err(|source| self.io(shown, source))
+    }
+
+    fn refuse(&self, shown: &Path, error: RawError) -> SourceError {
         match error {
-            RawError::Io(source) => self.io(source),
-            RawError::NotAFile => self.wrong_place("a regular file"),
+            RawError::Io(source) => self.io(shown, source),
+            RawError::NotAFile => self.wrong_place(shown, "a regular file"),
             RawError::Document(detail) => {
-                SourceError::Document { name: self.spec.name.clone(), path: self.spec.path.clone(), detail }
+                SourceError::Document { name: self.spec.name.clone(), path: shown.to_owned(), detail }
             }
         }
     }
 
-    fn io(&self, source: std::io::Error) -> SourceError {
-        SourceError::Io { name: self.spec.name.clone(), path: self.spec.path.clone(), source }
+    fn io(&self, path: &Path, source: std::io::Error) -> SourceError {
+        SourceError::Io { name: self.spec.name.clone(), path: path.to_owned(), source }
     }
 
-    fn wrong_place(&self, expected: &'static str) -> SourceError {
-        SourceError::WrongPlace { name: self.spec.name.clone(), path: self.spec.path.clone(), expected }
+    fn wrong_place(&self, path: &Path, expected: &'static str) -> SourceError {
+        SourceError::WrongPlace { name: self.spec.name.clone(), path: path.to_owned(), expected }
     }
 }

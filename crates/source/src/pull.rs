@@ -1,15 +1,15 @@
 //! Reads every source of a project and holds it against the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use futures_util::StreamExt;
-use record::SourceInput;
 
+use crate::gather::{Terms, gather};
 use crate::index::{DistributionSpec, FetchedDistribution, Index};
-use crate::load::{Reading, Records, load};
-use crate::lock::{Drift, DriftCause, LockChange, LockedDistribution, SeatrialLock};
+use crate::load::{Reading, Records, load_gathered};
+use crate::lock::{Drift, DriftCause, LockChange, LockedDistribution, LockedSource, SeatrialLock};
+use crate::remote::Remote;
 use crate::spec::SourceSpec;
 use crate::{Loaded, SourceError};
 
@@ -29,6 +29,10 @@ pub struct PullRequest<'r> {
     pub mode: PullMode,
     /// How the rows are read.
     pub reading: Reading,
+    /// How public repositories are reached.
+    pub remote: &'r Remote,
+    /// What public repositories are asked.
+    pub network: Network,
     /// Where source distributions come from; without an index they are left alone, and their lock entries are kept.
     pub index: Option<&'r Index>,
 }
@@ -42,6 +46,15 @@ pub enum PullMode {
     Locked,
     /// The lock is written anew from what is there.
     Update,
+}
+
+/// What public repositories are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// What their revisions mean now and which files they have, even where the lock knows.
+    Ask,
+    /// Only for what the lock does not know, and for files that are not here.
+    Missing,
 }
 
 /// What was read.
@@ -68,10 +81,13 @@ pub async fn pull(request: PullRequest<'_>) -> Result<Pulled, SourceError> {
         }
     }
     let before = request.lock.cloned().unwrap_or_default();
-    let records = read_all(request.specs, request.base, request.reading, &before).await?;
+    let records = read_all(&request, &before).await?;
     let mut lock = SeatrialLock::default();
     for (name, records) in &records {
         judge(before.check(name, records.input()), request.mode)?;
+        if let Some(spec) = request.specs.iter().find(|spec| spec.name == *name) {
+            count(spec, records)?;
+        }
         lock.sources.insert(name.clone(), records.input().clone());
     }
     let mut distributions = BTreeMap::new();
@@ -96,44 +112,69 @@ pub async fn pull(request: PullRequest<'_>) -> Result<Pulled, SourceError> {
     Ok(Pulled { records, distributions, lock, changes })
 }
 
+/// Brings sources here and reads them, a few at a time; the results stand in the order of names.
 async fn read_all(
-    specs: &[SourceSpec],
-    base: &Path,
-    reading: Reading,
+    request: &PullRequest<'_>,
     lock: &SeatrialLock,
 ) -> Result<BTreeMap<String, Records>, SourceError> {
-    let base: Arc<PathBuf> = Arc::new(base.to_owned());
-    let mut ordered: Vec<_> = specs.to_vec();
+    let mut ordered: Vec<_> = request.specs.iter().collect();
     ordered.sort_by(|a, b| a.name.cmp(&b.name));
-    let reads = ordered.into_iter().map(|spec| {
-        let base = Arc::clone(&base);
-        let locked = lock.sources.get(&spec.name).cloned();
-        async move {
-            let name = spec.name.clone();
-            let read = tokio::task::spawn_blocking(move || {
-                let records = load(&spec, &base, reading)?;
-                // A row whose keys can be read may have another column that cannot. The lock tells that there are such
-                // rows: it counts those that were read as a whole.
-                let more = |locked: &SourceInput| {
-                    locked.sha256 == records.input().sha256 && locked.rows < records.input().rows
-                };
-                if reading.keys_only && locked.as_ref().is_some_and(more) {
-                    return load(&spec, &base, Reading { keys_only: false, ..reading });
-                }
-                Ok(records)
-            })
-            .await;
-            let failed = |error: tokio::task::JoinError| SourceError::Worker {
-                name: name.clone(),
-                detail: error.to_string(),
-            };
-            let records = read.map_err(failed)??;
-            Ok((name, records))
-        }
-    });
+    for spec in &ordered {
+        spec.check()?;
+    }
+    let reads = ordered.into_iter().map(|spec| read_one(spec, request, lock.sources.get(&spec.name)));
     let read: Vec<Result<_, SourceError>> =
         futures_util::stream::iter(reads).buffered(CONCURRENCY).collect().await;
     read.into_iter().collect()
+}
+
+async fn read_one(
+    spec: &SourceSpec,
+    request: &PullRequest<'_>,
+    locked: Option<&LockedSource>,
+) -> Result<(String, Records), SourceError> {
+    let terms = Terms {
+        remote: request.remote,
+        locked: locked.filter(|_| request.mode != PullMode::Update),
+        network: request.network,
+    };
+    if terms.locked.is_none() && request.mode == PullMode::Locked {
+        return Err(Drift { name: spec.name.clone(), cause: DriftCause::NotLocked }.into());
+    }
+    let gathered = gather(spec, request.base, terms).await?;
+    let (name, reading) = (spec.name.clone(), request.reading);
+    let (spec, locked) = (spec.clone(), locked.cloned());
+    let read = tokio::task::spawn_blocking(move || {
+        let records = load_gathered(&spec, gathered.clone(), reading)?;
+        // A row whose keys can be read may have another column that cannot. The lock tells that there are such
+        // rows: it counts those that were read as a whole.
+        let more = |locked: &LockedSource| {
+            locked.input().sha256 == records.input().input().sha256 && locked.rows < records.input().rows
+        };
+        if reading.keys_only && locked.as_ref().is_some_and(more) {
+            return load_gathered(&spec, gathered, Reading { keys_only: false, ..reading });
+        }
+        Ok(records)
+    })
+    .await;
+    let failed =
+        |error: tokio::task::JoinError| SourceError::Worker { name: name.clone(), detail: error.to_string() };
+    let records = read.map_err(failed)??;
+    Ok((name, records))
+}
+
+/// Holds the number of rows against the recipe's.
+fn count(spec: &SourceSpec, records: &Records) -> Result<(), SourceError> {
+    let input = records.input();
+    match spec.expect_rows {
+        Some(expected) if expected != input.rows => Err(SourceError::RowCount {
+            name: spec.name.clone(),
+            expected,
+            found: input.rows,
+            left_out: input.left_out,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Applies the mode to a difference.

@@ -9,21 +9,78 @@ use std::str::FromStr;
 pub struct SourceSpec {
     /// The name under which the recipe speaks of it.
     pub name: String,
-    /// What kind of place the data lies in.
-    pub kind: SourceKind,
-    /// The place, relative to the recipe or absolute. The lock repeats it as written.
-    pub path: PathBuf,
+    /// Where the data lies.
+    pub place: SourcePlace,
     /// What the rows are: the recipe's `as`.
     pub role: Role,
+    /// How many rows there must be, where the recipe says so.
+    pub expect_rows: Option<u64>,
+    /// The columns that the recipe believes are read.
+    pub columns: Option<Vec<String>>,
+}
+
+/// Where the data of a source lies. Local paths are relative to the recipe or absolute, and the lock repeats them as
+/// written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourcePlace {
+    /// Local files, one after the other.
+    File(Vec<PathBuf>),
+    /// A local directory of Harbor task directories.
+    Dir(PathBuf),
+    /// Files of a dataset repository on the hub.
+    HubFiles {
+        /// Repository and revision.
+        at: RepoSpec,
+        /// Patterns of the files; none for every Parquet file.
+        patterns: Vec<String>,
+    },
+    /// Harbor task directories in a dataset repository on the hub.
+    HubTasks {
+        /// Repository and revision.
+        at: RepoSpec,
+        /// The directory that holds them; empty for the repository's root.
+        below: String,
+    },
+    /// Files of a repository on the code host, one after the other.
+    CodeFiles {
+        /// Repository and revision.
+        at: RepoSpec,
+        /// Paths in the repository.
+        paths: Vec<String>,
+    },
+    /// A Harbor manifest: `registry.json` or `dataset.toml`.
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// Which of its data sets, where it lists several: `name` or `name@version`.
+        dataset: Option<String>,
+    },
+}
+
+/// A repository at a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepoSpec {
+    /// `owner/name`.
+    pub repo: String,
+    /// A commit, a branch or a tag.
+    pub revision: String,
 }
 
 /// Kinds of places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceKind {
-    /// A local file: JSON lines, a JSON array, or one id a line.
+    /// Local files.
     File,
     /// A local directory of Harbor task directories.
     Dir,
+    /// Files of a dataset repository on the hub.
+    HfDataset,
+    /// Harbor task directories in a dataset repository on the hub.
+    HfTaskDirs,
+    /// Files of a repository on the code host.
+    GithubFile,
+    /// A Harbor manifest.
+    Registry,
 }
 
 /// What the rows of a source are.
@@ -48,23 +105,24 @@ pub enum Role {
 /// Why a specification cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// A kind that is planned.
-    #[error("kind `{kind}` is not supported yet; supported are: {}", names(&SourceKind::ALL))]
-    UnsupportedKind {
-        /// The kind as written.
-        kind: String,
-    },
-    /// A kind that nobody knows.
-    #[error("there is no source kind `{kind}`; supported are: {}", names(&SourceKind::ALL))]
-    UnknownKind {
-        /// The kind as written.
-        kind: String,
-    },
     /// A role that nobody knows.
     #[error("sources cannot be read as `{role}`; known are: {}", names(&Role::ALL))]
     UnknownRole {
         /// The role as written.
         role: String,
+    },
+    /// Columns that are not those that are read.
+    #[error(
+        "source `{name}`: `columns` names others than are read `as = \"{role}\"`: those are `{read}`; \
+         leave `columns` out, or name these"
+    )]
+    Columns {
+        /// The source.
+        name: String,
+        /// Its role.
+        role: Role,
+        /// The columns that are read.
+        read: String,
     },
     /// Rows that this kind of place cannot hold.
     #[error("source `{name}`: kind `{kind}` cannot be read as `{role}`; {remedy}")]
@@ -81,16 +139,15 @@ pub enum SpecError {
 }
 
 impl SourceKind {
-    /// Every supported kind.
-    pub const ALL: [Self; 2] = [Self::File, Self::Dir];
-    /// Kinds that recipes may come to name later.
-    const PLANNED: [&str; 3] = ["hf-dataset", "hf-task-dirs", "github-file"];
-
     /// The name that recipes use.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
             Self::Dir => "dir",
+            Self::HfDataset => "hf-dataset",
+            Self::HfTaskDirs => "hf-task-dirs",
+            Self::GithubFile => "github-file",
+            Self::Registry => "registry",
         }
     }
 }
@@ -121,28 +178,76 @@ impl Role {
     }
 }
 
-impl SourceSpec {
-    /// Refuses a role that the kind cannot give.
-    pub fn check(&self) -> Result<(), SpecError> {
-        let remedy = match (self.kind, self.role) {
-            (SourceKind::File, Role::Tasks) => "task directories need kind `dir`",
-            (SourceKind::Dir, Role::Ids | Role::Tasks) | (SourceKind::File, _) => return Ok(()),
-            (SourceKind::Dir, _) => "a directory gives `ids` or `tasks`",
+impl SourcePlace {
+    /// The kind of the place.
+    pub fn kind(&self) -> SourceKind {
+        match self {
+            Self::File(_) => SourceKind::File,
+            Self::Dir(_) => SourceKind::Dir,
+            Self::HubFiles { .. } => SourceKind::HfDataset,
+            Self::HubTasks { .. } => SourceKind::HfTaskDirs,
+            Self::CodeFiles { .. } => SourceKind::GithubFile,
+            Self::Manifest { .. } => SourceKind::Registry,
+        }
+    }
+
+    /// The place as the lock names it: another text means that the recipe has changed.
+    pub fn origin(&self) -> String {
+        let kind = self.kind();
+        let repo = |at: &RepoSpec, rest: &[String]| {
+            let rest: String = rest.iter().flat_map(|part| [" ", part.as_str()]).collect();
+            format!("{kind} {}@{}{rest}", at.repo, at.revision)
         };
-        Err(SpecError::Mismatch { name: self.name.clone(), kind: self.kind, role: self.role, remedy })
+        match self {
+            Self::File(_) | Self::Dir(_) | Self::Manifest { dataset: None, .. } => kind.to_string(),
+            Self::HubFiles { at, patterns } => repo(at, patterns),
+            Self::HubTasks { at, below } if below.is_empty() => repo(at, &[]),
+            Self::HubTasks { at, below } => repo(at, std::slice::from_ref(below)),
+            Self::CodeFiles { at, paths } => repo(at, paths),
+            Self::Manifest { dataset: Some(dataset), .. } => format!("{kind} {dataset}"),
+        }
     }
 }
 
-impl FromStr for SourceKind {
-    type Err = SpecError;
+impl SourceSpec {
+    /// A source whose number of rows and columns are not stated.
+    pub fn new(name: impl Into<String>, place: SourcePlace, role: Role) -> Self {
+        Self { name: name.into(), place, role, expect_rows: None, columns: None }
+    }
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let kind = text.to_owned();
-        match Self::ALL.into_iter().find(|kind| kind.name() == text) {
-            Some(kind) => Ok(kind),
-            None if Self::PLANNED.contains(&text) => Err(SpecError::UnsupportedKind { kind }),
-            None => Err(SpecError::UnknownKind { kind }),
+    /// A local file.
+    pub fn file(name: impl Into<String>, path: impl Into<PathBuf>, role: Role) -> Self {
+        Self::new(name, SourcePlace::File(vec![path.into()]), role)
+    }
+
+    /// A local directory of task directories.
+    pub fn dir(name: impl Into<String>, path: impl Into<PathBuf>, role: Role) -> Self {
+        Self::new(name, SourcePlace::Dir(path.into()), role)
+    }
+
+    /// Refuses a role that the kind cannot give, and columns that are not the role's.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let kind = self.place.kind();
+        let directories = matches!(kind, SourceKind::Dir | SourceKind::HfTaskDirs | SourceKind::Registry);
+        let remedy = match (directories, self.role) {
+            (false, Role::Tasks) => "task directories need kind `dir`, `hf-task-dirs` or `registry`",
+            (true, role) if !matches!(role, Role::Ids | Role::Tasks) => "this kind gives `ids` or `tasks`",
+            _ => return self.check_columns(),
+        };
+        Err(SpecError::Mismatch { name: self.name.clone(), kind, role: self.role, remedy })
+    }
+
+    fn check_columns(&self) -> Result<(), SpecError> {
+        let Some(columns) = &self.columns else { return Ok(()) };
+        let known = crate::load::columns(self.role);
+        let mut stated: Vec<_> = columns.iter().map(String::as_str).collect();
+        stated.sort_unstable();
+        let mut read = known.to_vec();
+        read.sort_unstable();
+        if stated == read {
+            return Ok(());
         }
+        Err(SpecError::Columns { name: self.name.clone(), role: self.role, read: known.join("`, `") })
     }
 }
 
@@ -178,22 +283,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_a_later_day_are_told_from_misspelt_ones() {
-        assert_eq!("file".parse(), Ok(SourceKind::File));
-        assert_eq!(
-            "hf-dataset".parse::<SourceKind>().unwrap_err().to_string(),
-            "kind `hf-dataset` is not supported yet; supported are: file, dir"
-        );
-        assert!(matches!("fil".parse::<SourceKind>(), Err(SpecError::UnknownKind { .. })));
+    fn roles_have_names() {
         assert_eq!("reward_means".parse(), Ok(Role::RewardMeans));
         assert!("rewards".parse::<Role>().unwrap_err().to_string().contains("image_states"));
     }
 
     #[test]
-    fn a_directory_holds_no_rows() {
-        let spec = |kind, role| SourceSpec { name: "x".into(), kind, path: "x".into(), role };
-        assert!(spec(SourceKind::Dir, Role::Instances).check().is_err());
-        assert!(spec(SourceKind::File, Role::Tasks).check().is_err());
-        assert!(spec(SourceKind::Dir, Role::Ids).check().is_ok());
+    fn kinds_give_what_they_hold() {
+        let at = RepoSpec { repo: "o/n".into(), revision: "main".into() };
+        let dir = |role| SourceSpec::dir("x", "x", role).check();
+        assert!(dir(Role::Instances).is_err());
+        assert!(dir(Role::Ids).is_ok());
+        assert!(SourceSpec::file("x", "x", Role::Tasks).check().is_err());
+        let hub = SourcePlace::HubTasks { at: at.clone(), below: "tasks".into() };
+        assert_eq!(hub.origin(), "hf-task-dirs o/n@main tasks");
+        assert!(SourceSpec::new("x", hub, Role::Trajectories).check().is_err());
+        let files = SourcePlace::HubFiles { at, patterns: vec!["a/*".into(), "b".into()] };
+        assert_eq!(files.origin(), "hf-dataset o/n@main a/* b");
+        assert!(SourceSpec::new("x", files, Role::Trajectories).check().is_ok());
+    }
+
+    #[test]
+    fn stated_columns_are_those_that_are_read() {
+        let mut spec = SourceSpec::file("x", "x.parquet", Role::Trajectories);
+        let columns = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+        spec.columns = columns(&["instance_id", "model", "resolved", "traj_id"]);
+        assert_eq!(spec.check(), Ok(()));
+        spec.columns = columns(&["instance_id", "messages"]);
+        assert!(spec.check().unwrap_err().to_string().contains("`traj_id`"));
     }
 }

@@ -88,7 +88,7 @@ pub fn load(project: &Project) -> Result<(PlanDocument, PlanDocument)> {
 
 /// What the plan is made from: every source as locked, and the parts of the recipe that decide.
 fn inputs(project: &Project, lock: &SeatrialLock) -> Result<BTreeMap<String, SourceInput>> {
-    let mut inputs = lock.sources.clone();
+    let mut inputs = lock.inputs();
     inputs.insert(
         "seatrial.toml".into(),
         SourceInput {

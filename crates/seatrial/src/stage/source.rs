@@ -1,23 +1,44 @@
 //! `seatrial source pull`: every source read, every source distribution fetched, the lock written.
 
 use serde_json::json;
-use source::{PullMode, Pulled, Reading};
+use source::{Network, PullMode, Pulled, Reading};
 
 use crate::cli::Pull;
 use crate::failure::Result;
 use crate::output::Output;
 use crate::project::Project;
-use crate::sources::{self, LOCK};
+use crate::sources::{self, LOCK, Wish};
 use crate::workbench::run_alone;
 
 /// The command.
 pub fn run(output: Output, project: &Project, arguments: &Pull) -> Result {
-    let mode = if arguments.update { PullMode::Update } else { PullMode::Lock };
-    let pulled = pull(output, project, mode)?;
+    let mode = match (arguments.update, arguments.locked) {
+        (true, _) => PullMode::Update,
+        (_, true) => PullMode::Locked,
+        _ => PullMode::Lock,
+    };
+    let wish = Wish {
+        mode,
+        reading: Reading { strict: arguments.strict, ..Reading::default() },
+        network: Network::Ask,
+        offline: arguments.offline,
+        fetch: true,
+    };
+    let pulled = carry_out(output, project, wish)?;
     let sources: Vec<_> = pulled
         .records
         .iter()
-        .map(|(name, records)| json!({"name": name, "rows": records.report().rows, "notes": records.report().notes, "left_out": records.report().faults.total}))
+        .map(|(name, records)| {
+            let (input, report) = (records.input(), records.report());
+            json!({
+                "name": name,
+                "origin": input.origin,
+                "revision": input.revision,
+                "rows": report.rows,
+                "left_out": report.faults.total,
+                "notes": report.notes,
+            })
+        })
         .collect();
     output.json(&json!({
         "sources": sources,
@@ -26,9 +47,16 @@ pub fn run(output: Output, project: &Project, arguments: &Pull) -> Result {
     }))
 }
 
-/// Pulls and writes the lock.
+/// Pulls for the stages that follow, and writes the lock. What the lock knows is not asked for again.
 pub fn pull(output: Output, project: &Project, mode: PullMode) -> Result<Pulled> {
-    let pulled = run_alone(sources::read(project, mode, Reading::default(), true))?;
+    let wish =
+        Wish { mode, reading: Reading::default(), network: Network::Missing, offline: false, fetch: true };
+    carry_out(output, project, wish)
+}
+
+fn carry_out(output: Output, project: &Project, wish: Wish) -> Result<Pulled> {
+    let old = sources::old_lock(output, project, wish.mode)?;
+    let pulled = run_alone(sources::pull(project, old.as_ref(), wish))?;
     for (name, records) in &pulled.records {
         for note in &records.report().notes {
             output.warn(format_args!("source `{name}`: {note}"));
@@ -38,7 +66,8 @@ pub fn pull(output: Output, project: &Project, mode: PullMode) -> Result<Pulled>
             output.warn(format_args!("source `{name}`: {faults}"));
         }
     }
-    if !pulled.changes.is_empty() || !project.path(LOCK).exists() {
+    // A binding lock is never written: nothing has differed from it.
+    if wish.mode != PullMode::Locked && old.as_ref() != Some(&pulled.lock) {
         pulled.lock.store(&project.path(LOCK))?;
     }
     let rows: u64 = pulled.records.values().map(|records| records.report().rows).sum();

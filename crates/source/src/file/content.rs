@@ -18,6 +18,8 @@ pub(crate) struct FileInput {
     pub shown: PathBuf,
     /// What its name tells.
     pub form: FileForm,
+    /// Its digest, where the very file has just been held against it; nothing is hashed again then.
+    pub verified: Option<Digest>,
 }
 
 /// The largest file that is unpacked to disk, in bytes: a form that is read out of order cannot be read as a stream.
@@ -27,13 +29,22 @@ impl FileInput {
     /// A file whose form its shown name tells.
     pub(crate) fn new(path: PathBuf, shown: PathBuf) -> Self {
         let form = FileForm::of(&shown.to_string_lossy());
-        Self { path, shown, form }
+        Self { path, shown, form, verified: None }
+    }
+
+    /// A file that has just been verified.
+    pub(crate) fn of_verified(path: PathBuf, shown: PathBuf, digest: Digest) -> Self {
+        Self { verified: Some(digest), ..Self::new(path, shown) }
     }
 
     /// Opens the file as a stream of its plain content. None: something else than a regular file is there.
     pub(crate) fn open(&self) -> io::Result<Option<Content>> {
         let Some(file) = self.open_raw()? else { return Ok(None) };
-        let raw = Hashing { reader: file, hash: Sha256Writer::new(io::sink()) };
+        let digest = match self.verified {
+            Some(digest) => Known::Before(digest),
+            None => Known::AtTheEnd(Sha256Writer::new(io::sink())),
+        };
+        let raw = Hashing { reader: file, digest };
         Ok(Some(match self.form.compression {
             Compression::None => Content::Plain(raw),
             Compression::Gzip => Content::Gzip(MultiGzDecoder::new(BufReader::with_capacity(BUFFER, raw))),
@@ -48,7 +59,10 @@ impl FileInput {
     pub(crate) fn open_seekable(&self) -> io::Result<Option<(std::fs::File, Digest)>> {
         if self.form.compression == Compression::None {
             let Some(mut file) = self.open_raw()? else { return Ok(None) };
-            let digest = Digest::of_reader(&mut file)?;
+            let digest = match self.verified {
+                Some(digest) => digest,
+                None => Digest::of_reader(&mut file)?,
+            };
             io::Seek::rewind(&mut file)?;
             return Ok(Some((file.into_parts().0, digest)));
         }
@@ -88,8 +102,14 @@ impl Content {
             Self::Gzip(decoder) => decoder.into_inner().into_inner(),
             Self::Zstd(decoder) => decoder.finish().into_inner(),
         };
+        if let Known::Before(digest) = raw.digest {
+            return Ok(digest);
+        }
         io::copy(&mut raw, &mut io::sink())?;
-        Ok(raw.hash.finish().0)
+        Ok(match raw.digest {
+            Known::Before(digest) => digest,
+            Known::AtTheEnd(hash) => hash.finish().0,
+        })
     }
 }
 
@@ -115,16 +135,24 @@ fn invalid(detail: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, detail)
 }
 
-/// Hashes what is read through it.
+/// Hashes what is read through it, where the digest is not known.
 pub(crate) struct Hashing {
     reader: fs::File,
-    hash: Sha256Writer<io::Sink>,
+    digest: Known,
+}
+
+/// When a digest is known.
+enum Known {
+    Before(Digest),
+    AtTheEnd(Sha256Writer<io::Sink>),
 }
 
 impl Read for Hashing {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
-        self.hash.write_all(&buffer[..read])?;
+        if let Known::AtTheEnd(hash) = &mut self.digest {
+            hash.write_all(&buffer[..read])?;
+        }
         Ok(read)
     }
 }
@@ -170,6 +198,14 @@ mod tests {
             // What nobody reads counts for the digest all the same.
             assert_eq!(input.open().unwrap().unwrap().finish().unwrap(), Digest::of(bytes), "{name}");
         }
+    }
+
+    #[test]
+    fn a_verified_file_is_not_hashed_again() {
+        let (_directory, mut input) = written("x.txt", b"content");
+        input.verified = Some(Digest::of("known before"));
+        assert_eq!(read(&input).unwrap(), (b"content".to_vec(), Digest::of("known before")));
+        assert_eq!(input.open_seekable().unwrap().unwrap().1, Digest::of("known before"));
     }
 
     #[test]

@@ -3,5 +3,5 @@
 mod content;
 mod form;
 
-pub(crate) use content::{Content, FileInput};
+pub(crate) use content::FileInput;
 pub(crate) use form::{Compression, FileForm, Format};

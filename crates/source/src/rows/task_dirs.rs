@@ -86,15 +86,20 @@ fn is_file(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A digest of each task directory, for the lock.
-pub(crate) fn hash_task_directories(tasks: &[TaskDirectory]) -> io::Result<Vec<(TaskId, Digest)>> {
-    tasks.iter().map(|task| Ok((task.id.clone(), hash_tree(&task.path)?))).collect()
+/// A digest of each task directory and the bytes in its files, for the lock.
+pub(crate) fn hash_task_directories(tasks: &[TaskDirectory]) -> io::Result<Vec<(TaskId, Digest, u64)>> {
+    let hash = |task: &TaskDirectory| {
+        let (digest, size) = hash_tree(&task.path)?;
+        Ok((task.id.clone(), digest, size))
+    };
+    tasks.iter().map(hash).collect()
 }
 
 /// Hashes names, kinds, the executable bit, contents and targets of links below `root`. Only the lock compares these
 /// digests, with others of its own kind; the identity of a task is another one.
-fn hash_tree(root: &Path) -> io::Result<Digest> {
+fn hash_tree(root: &Path) -> io::Result<(Digest, u64)> {
     let mut hash = Sha256Writer::new(io::sink());
+    let mut size = 0;
     let mut open = vec![PathBuf::new()];
     while let Some(relative) = open.pop() {
         let mut entries = fs::read_dir(root.join(&relative))?.collect::<io::Result<Vec<_>>>()?;
@@ -108,6 +113,7 @@ fn hash_tree(root: &Path) -> io::Result<Digest> {
             } else if metadata.is_symlink() {
                 ("link", Digest::of(fs::read_link(entry.path())?.as_os_str().as_encoded_bytes()))
             } else if metadata.is_file() {
+                size += metadata.len();
                 let kind = if is_executable(&metadata) { "program" } else { "file" };
                 (kind, Digest::of_reader(fs::File::open(entry.path())?)?)
             } else {
@@ -118,7 +124,7 @@ fn hash_tree(root: &Path) -> io::Result<Digest> {
             hash.write_all(format!("\0{kind}\0{content}\n").as_bytes())?;
         }
     }
-    Ok(hash.finish().0)
+    Ok((hash.finish().0, size))
 }
 
 fn is_executable(metadata: &std::fs::Metadata) -> bool {

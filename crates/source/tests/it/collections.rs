@@ -4,11 +4,11 @@ use std::path::Path;
 
 use source::{
     DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Reading, Records, Role, RowProblem,
-    SourceError, SourceKind, SourceSpec, load,
+    SourceError, SourceSpec, load,
 };
 
 fn read(root: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
-    let spec = SourceSpec { name: "corpus".into(), kind: SourceKind::File, path: path.into(), role };
+    let spec = SourceSpec::file("corpus", path, role);
     load(&spec, root, Reading::default())
 }
 
@@ -98,12 +98,7 @@ fn line_ends_blanks_and_cuts_are_seen() {
 #[test]
 fn task_directories_are_found_by_name() {
     let Some(root) = corpus::find("") else { return };
-    let spec = |path: &str| SourceSpec {
-        name: "tasks".into(),
-        kind: SourceKind::Dir,
-        path: path.into(),
-        role: Role::Tasks,
-    };
+    let spec = |path: &str| SourceSpec::dir("tasks", path, Role::Tasks);
     let Records::Tasks(tasks) = load(&spec("cases/26-uppercase-task-id"), &root, Reading::default()).unwrap()
     else {
         panic!("another role came back");

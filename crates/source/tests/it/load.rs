@@ -5,16 +5,14 @@ use std::path::Path;
 
 use ident::Digest;
 use serde_json::{Value, json};
-use source::{
-    Faults, Place, Reading, Records, Role, RowProblem, SourceError, SourceKind, SourceSpec, Spot, load,
-};
+use source::{Faults, Place, Reading, Records, Role, RowProblem, SourceError, SourceSpec, Spot, load};
 
 fn read(base: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
     reading(base, path, role, Reading::default())
 }
 
 fn reading(base: &Path, path: &str, role: Role, reading: Reading) -> Result<Records, SourceError> {
-    let spec = SourceSpec { name: "s".into(), kind: SourceKind::File, path: path.into(), role };
+    let spec = SourceSpec::file("s", path, role);
     load(&spec, base, reading)
 }
 
@@ -79,7 +77,7 @@ fn instances_come_as_lines_or_as_one_array_and_lists_may_be_texts() {
             "columns that are not read, with their row counts: created_at (1)"
         ]
     );
-    assert_eq!(as_lines.input.sha256["x.jsonl"], Digest::of(lines));
+    assert_eq!(as_lines.input.files["x.jsonl"].sha256, Digest::of(lines));
     assert_eq!(as_lines.input.rows, 2);
 }
 
@@ -280,18 +278,18 @@ fn a_directory_gives_ids_or_task_directories() {
         fs::write(base.path().join("tasks").join(id).join("task.toml"), "").unwrap();
     }
     let read = |role| {
-        let spec = SourceSpec { name: "t".into(), kind: SourceKind::Dir, path: "tasks".into(), role };
+        let spec = SourceSpec::dir("t", "tasks", role);
         load(&spec, base.path(), Reading::default())
     };
     let Records::Ids(ids) = read(Role::Ids).unwrap() else { panic!("another role came back") };
     let Records::Tasks(tasks) = read(Role::Tasks).unwrap() else { panic!("another role came back") };
     assert_eq!(ids.rows.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a.1", "b.1"]);
     assert_eq!(tasks.rows.iter().map(|task| task.id.clone()).collect::<Vec<_>>(), ids.rows);
-    assert_eq!(tasks.input.sha256.keys().collect::<Vec<_>>(), ["tasks/a.1", "tasks/b.1"]);
+    assert_eq!(tasks.input.files.keys().collect::<Vec<_>>(), ["tasks/a.1", "tasks/b.1"]);
     fs::write(base.path().join("tasks/a.1/instruction.md"), "x").unwrap();
     let Records::Tasks(changed) = read(Role::Tasks).unwrap() else { panic!("another role came back") };
-    assert_ne!(changed.input.sha256["tasks/a.1"], tasks.input.sha256["tasks/a.1"]);
-    assert_eq!(changed.input.sha256["tasks/b.1"], tasks.input.sha256["tasks/b.1"]);
+    assert_ne!(changed.input.files["tasks/a.1"].sha256, tasks.input.files["tasks/a.1"].sha256);
+    assert_eq!(changed.input.files["tasks/b.1"].sha256, tasks.input.files["tasks/b.1"].sha256);
     fs::create_dir(base.path().join("tasks/bad ")).unwrap();
     fs::write(base.path().join("tasks/bad /task.toml"), "").unwrap();
     let message = read(Role::Ids).unwrap_err().to_string();

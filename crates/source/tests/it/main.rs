@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails its test")]
 
 mod collections;
+mod hub;
 mod index;
 mod load;
 mod pull;
 mod real_index;
+mod remote;
 mod server;
+mod wire;

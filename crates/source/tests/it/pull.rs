@@ -5,8 +5,8 @@ use std::path::Path;
 
 use ident::Digest;
 use source::{
-    DriftCause, Environment, Index, IndexSettings, PullMode, PullRequest, Pulled, Reading, Records, Role,
-    SeatrialLock, SourceError, SourceKind, SourceSpec, pull,
+    DriftCause, Environment, Index, IndexSettings, Network, PullMode, PullRequest, Pulled, Reading, Records,
+    Remote, RemoteSettings, Role, SeatrialLock, SourceError, SourceSpec, pull,
 };
 
 const SDIST: &str = "some_package-1.0.tar.gz";
@@ -23,13 +23,10 @@ fn project(sha256: Option<Digest>) -> tempfile::TempDir {
 }
 
 fn specs() -> Vec<SourceSpec> {
-    let spec = |name: &str, path: &str, role| SourceSpec {
-        name: name.into(),
-        kind: SourceKind::File,
-        path: path.into(),
-        role,
-    };
-    vec![spec("profiles", "profiles.json", Role::Profiles), spec("ids", "ids.txt", Role::Ids)]
+    vec![
+        SourceSpec::file("profiles", "profiles.json", Role::Profiles),
+        SourceSpec::file("ids", "ids.txt", Role::Ids),
+    ]
 }
 
 fn index(base: &Path) -> Index {
@@ -42,10 +39,25 @@ fn index(base: &Path) -> Index {
     Index::new(settings, Environment::default())
 }
 
+/// No source of these tests lies elsewhere.
+fn remote(base: &Path) -> Remote {
+    Remote::new(RemoteSettings::of_environment(&Environment::default(), base.join("downloads")).unwrap())
+}
+
 async fn pulled(base: &Path, lock: Option<&SeatrialLock>, mode: PullMode) -> Result<Pulled, SourceError> {
     let index = index(base);
-    let reading = Reading::default();
-    pull(PullRequest { specs: &specs(), base, lock, mode, reading, index: Some(&index) }).await
+    let remote = remote(base);
+    pull(PullRequest {
+        specs: &specs(),
+        base,
+        lock,
+        mode,
+        reading: Reading::default(),
+        remote: &remote,
+        network: Network::Ask,
+        index: Some(&index),
+    })
+    .await
 }
 
 #[tokio::test]
@@ -53,7 +65,7 @@ async fn a_first_pull_locks_everything_and_a_second_one_agrees() {
     let base = project(Some(Digest::of("content")));
     let first = pulled(base.path(), None, PullMode::Lock).await.unwrap();
     assert!(matches!(&first.records["ids"], Records::Ids(ids) if ids.rows.len() == 2));
-    assert_eq!(first.lock.sources["ids"].sha256["ids.txt"], Digest::of("a.1\na.2\n"));
+    assert_eq!(first.lock.sources["ids"].files["ids.txt"].sha256, Digest::of("a.1\na.2\n"));
     assert_eq!(first.lock.distributions[SDIST].sha256, Digest::of("content"));
     assert_eq!(first.lock.distributions[SDIST].package, "some-package");
     assert_eq!(first.changes.len(), 3);
@@ -103,6 +115,7 @@ async fn new_sources_are_locked_unless_the_lock_is_binding() {
         Err(SourceError::Drift(drift)) if drift.cause == DriftCause::NotLocked
     ));
     let locked = pulled(base.path(), Some(&empty), PullMode::Lock).await.unwrap().lock;
+    let remote = remote(base.path());
     let twice: Vec<_> = specs().into_iter().chain(specs()).collect();
     let request = PullRequest {
         specs: &twice,
@@ -110,6 +123,8 @@ async fn new_sources_are_locked_unless_the_lock_is_binding() {
         lock: None,
         mode: PullMode::Lock,
         reading: Reading::default(),
+        remote: &remote,
+        network: Network::Ask,
         index: None,
     };
     assert!(matches!(pull(request).await, Err(SourceError::DuplicateName(_))));
@@ -119,6 +134,8 @@ async fn new_sources_are_locked_unless_the_lock_is_binding() {
         lock: Some(&locked),
         mode: PullMode::Locked,
         reading: Reading::default(),
+        remote: &remote,
+        network: Network::Ask,
         index: None,
     };
     assert_eq!(

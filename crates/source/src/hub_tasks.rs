@@ -1,0 +1,178 @@
+//! Task directories in a dataset repository: their names, or the directories themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use futures_util::{StreamExt, TryStreamExt};
+use ident::Digest;
+
+use crate::SourceError;
+use crate::gather::{Content, Gathered, Terms, list_file, names_file, remote};
+use crate::remote::{ContentId, Hub, RemoteError, RepoFile};
+use crate::spec::{Role, SourceSpec};
+
+/// How many small files are fetched at once.
+const CONCURRENCY: usize = 8;
+
+/// Name of the list of ids in the lock.
+const NAMES: &str = "names";
+
+/// Brings the names of task directories here, or the directories.
+pub(crate) async fn gather(
+    spec: &SourceSpec,
+    hub: Hub<'_>,
+    commit: String,
+    below: &str,
+    terms: Terms<'_>,
+) -> Result<Gathered, SourceError> {
+    let store = &terms.remote.store;
+    let locked_list = terms.taken_as_locked().and_then(|locked| locked.files.get(NAMES));
+    if spec.role == Role::Ids
+        && let Some(list) = locked_list
+    {
+        let kept =
+            store.find(&ContentId::Sha256(list.sha256)).await.map_err(|source| remote(spec, source))?;
+        if kept.is_some() {
+            let input = list_file(terms.remote, list.sha256, NAMES.into());
+            let content = Content::Files(BTreeMap::from([(NAMES.to_owned(), input)]));
+            return Ok(Gathered { revision: Some(commit), content, notes: Vec::new() });
+        }
+    }
+    let root = store.directory("task-dirs", &Digest::of(format!("{}@{commit}", spec.place.origin())).hex());
+    if spec.role == Role::Tasks && terms.taken_as_locked().is_some() && root.is_dir() {
+        let content = Content::Directory { root, prefix: String::new() };
+        return Ok(Gathered { revision: Some(commit), content, notes: Vec::new() });
+    }
+    let listing = hub.files(&commit).await.map_err(|source| remote(spec, source))?;
+    let mut notes = Vec::new();
+    if listing.local {
+        notes.push(
+            "the list of tasks is that of the local copy, which may lack some; \
+             expect_rows in the recipe would show it"
+                .to_owned(),
+        );
+    }
+    let Tasks { ids, files, others } = tasks(listing.files, below);
+    if ids.is_empty() {
+        let place = if below.is_empty() { "the repository's root".to_owned() } else { format!("`{below}`") };
+        let detail = format!("no directory with a task.toml lies in {place}; name another with `path`");
+        return Err(SourceError::Choice { name: spec.name.clone(), detail });
+    }
+    if others > 0 {
+        notes.push(format!("files that belong to no task directory: {others}"));
+    }
+    let content = if spec.role == Role::Ids {
+        let names: String = ids.iter().flat_map(|id| [id.as_str(), "\n"]).collect();
+        let input = names_file(terms.remote, &names, NAMES.into()).map_err(|source| remote(spec, source))?;
+        Content::Files(BTreeMap::from([(NAMES.to_owned(), input)]))
+    } else {
+        assemble(hub, &commit, files, &root).await.map_err(|source| remote(spec, source))?;
+        Content::Directory { root, prefix: String::new() }
+    };
+    Ok(Gathered { revision: Some(commit), content, notes })
+}
+
+/// What a repository holds below a directory.
+struct Tasks {
+    /// Names of directories with a `task.toml`.
+    ids: BTreeSet<String>,
+    /// Their files, by the path from the directory that holds the tasks.
+    files: Vec<(String, RepoFile)>,
+    /// Number of the other files.
+    others: u64,
+}
+
+fn tasks(listing: BTreeMap<String, RepoFile>, below: &str) -> Tasks {
+    let below = below.trim_matches('/');
+    let inside = |path: &str| match below {
+        "" => Some(path.to_owned()),
+        below => path.strip_prefix(below)?.strip_prefix('/').map(str::to_owned),
+    };
+    let inner: Vec<_> = listing.into_values().filter_map(|file| Some((inside(&file.path)?, file))).collect();
+    let ids: BTreeSet<String> = inner
+        .iter()
+        .filter_map(|(path, _)| path.strip_suffix("/task.toml").filter(|id| !id.contains('/')))
+        .map(str::to_owned)
+        .collect();
+    let (files, others): (Vec<_>, Vec<_>) =
+        inner.into_iter().partition(|(path, _)| path.split_once('/').is_some_and(|(id, _)| ids.contains(id)));
+    Tasks { ids, files, others: others.len() as u64 }
+}
+
+/// Fetches the files and puts the directories together; they appear at `root` all at once.
+async fn assemble(
+    hub: Hub<'_>,
+    commit: &str,
+    files: Vec<(String, RepoFile)>,
+    root: &Path,
+) -> Result<(), RemoteError> {
+    let fetched: Vec<(String, PathBuf)> = futures_util::stream::iter(files)
+        .map(|(path, file)| async move {
+            Ok::<_, RemoteError>((path, hub.fetch(commit, &file, "repository").await?.path))
+        })
+        .buffered(CONCURRENCY)
+        .try_collect()
+        .await?;
+    let root = root.to_owned();
+    let shown = root.clone();
+    let placed = tokio::task::spawn_blocking(move || place(&fetched, &root)).await;
+    let stopped = |error: tokio::task::JoinError| RemoteError::Worker {
+        what: "task directories".into(),
+        detail: error.to_string(),
+    };
+    placed.map_err(stopped)?.map_err(|source| RemoteError::Io { path: shown, source })
+}
+
+fn place(files: &[(String, PathBuf)], root: &Path) -> std::io::Result<()> {
+    let parent = root.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
+    fs::create_dir_all(parent)?;
+    let new = tempfile::Builder::new().prefix(".seatrial-").suffix(".tmp").tempdir_in(parent)?;
+    for (path, from) in files {
+        let to = new.path().join(path);
+        fs::create_dir_all(to.parent().ok_or(std::io::ErrorKind::InvalidInput)?)?;
+        // Copied, not linked: nobody who edits a task shall change the cache.
+        fs::copy(from, to)?;
+    }
+    if root.exists() {
+        fs::remove_dir_all(root)?;
+    }
+    fs::rename(new.keep(), root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_with_a_task_toml_are_tasks() {
+        let paths = [
+            "README.md",
+            "a.1/task.toml",
+            "a.1/tests/test.sh",
+            "b/notes.txt",
+            "deep/c.1/task.toml",
+            "deep/c.1/tests/task.toml",
+            "task.toml",
+        ];
+        let listing: BTreeMap<_, _> = paths
+            .iter()
+            .map(|path| {
+                let id = ContentId::Sha256(Digest::of(path));
+                ((*path).to_owned(), RepoFile { path: (*path).into(), size: 1, id })
+            })
+            .collect();
+        let of = |below| {
+            let tasks = tasks(listing.clone(), below);
+            let files: Vec<_> = tasks.files.iter().map(|(path, _)| path.clone()).collect();
+            (tasks.ids.into_iter().collect::<Vec<_>>(), files, tasks.others)
+        };
+        let (ids, files, others) = of("");
+        assert_eq!((ids, others), (vec!["a.1".to_owned()], 5));
+        assert_eq!(files, ["a.1/task.toml", "a.1/tests/test.sh"]);
+        let (ids, files, others) = of("deep/");
+        assert_eq!((ids, others), (vec!["c.1".to_owned()], 0));
+        assert_eq!(files, ["c.1/task.toml", "c.1/tests/task.toml"]);
+        assert_eq!(of("dee").0, [""; 0]);
+    }
+}
