@@ -27,6 +27,7 @@
 mod config;
 mod json;
 mod log;
+mod profiles;
 mod report;
 mod reward;
 mod run;
@@ -39,6 +40,10 @@ pub use config::{CONFIG_SCHEMA, ConfigError, VerifierConfig};
 pub use log::{
     Framework, LogFormat, Marks, SWE_SMITH_MARKS, TestNames, UnknownFormat, parse_harness_log, parse_log,
     parse_log_named,
+};
+pub use profiles::{
+    Language, PROFILES_JSON, ProfileError, ProfileKey, ProfileKeyError, RepositoryProfile, Unverifiable,
+    known_profiles, profile_for,
 };
 pub use report::{MAX_REPORT_BYTES, REPORT_SCHEMA, read_report};
 pub use reward::{Reward, RewardError, RewardSource, read_reward};

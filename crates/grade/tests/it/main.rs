@@ -4,6 +4,7 @@
 #![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
 mod harness_logs;
+mod known_profiles;
 mod noise;
 mod recorded;
 mod twin;
