@@ -5,6 +5,7 @@ mod command;
 mod failure;
 mod interruption;
 mod output;
+mod profiles;
 mod progress;
 mod project;
 mod sources;

@@ -11,6 +11,7 @@ pub struct PytestVerifier<'a> {
     profile: &'a Profile,
     workdir: &'a str,
     timeout_sec: u64,
+    python: Option<&'a str>,
     surface: Surface,
 }
 
@@ -22,7 +23,14 @@ impl<'a> PytestVerifier<'a> {
         surface.patterns.extend(profile.test_files.iter().map(|glob| glob.trim_end_matches("**").to_owned()));
         surface.patterns.sort();
         surface.patterns.dedup();
-        Self { instance, profile, workdir, timeout_sec, surface }
+        Self { instance, profile, workdir, timeout_sec, python: None, surface }
+    }
+
+    /// Names the interpreter that the suite runs with, where it is not the one that runs the verifier.
+    #[must_use]
+    pub fn with_interpreter(mut self, python: Option<&'a str>) -> Self {
+        self.python = python;
+        self
     }
 }
 
@@ -41,7 +49,7 @@ impl Verifier for PytestVerifier<'_> {
             framework: Framework::Pytest,
             command,
             env: self.profile.env.clone(),
-            python: None,
+            python: self.python.map(str::to_owned),
             timeout_sec: self.timeout_sec,
             p2p_only: false,
             fail_to_pass: self.instance.fail_to_pass.clone(),

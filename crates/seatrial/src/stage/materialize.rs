@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ident::{Digest, TaskId, to_canonical_json};
+use ident::{AliasTable, Digest, TaskId, to_canonical_json};
 use rayon::prelude::*;
 use recipe::{Recipe, Workspace};
 use record::{Instance, MaterializeDocument, MaterializedTask, PlannedTask, Profile, RefusedTask};
@@ -14,6 +14,7 @@ use task::materialize::{BaseTree, MaterializeInput, Settings, TaskFiles, materia
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::Output;
+use crate::profiles::Chosen;
 use crate::project::{Project, section_digest};
 use crate::sources;
 use crate::stage::plan::{self, PLAN, RESERVES};
@@ -124,6 +125,7 @@ fn inputs(project: &Project, lock: &SeatrialLock) -> Result<artifact::Inputs> {
         (sources::LOCK.to_owned(), section_digest(&lock)?),
         ("seatrial.toml".to_owned(), recipe_digest(&project.recipe)?),
         ("verifier".to_owned(), verifier::digest()),
+        ("profiles".to_owned(), Digest::of(grade::PROFILES_JSON)),
     ]))
 }
 
@@ -155,6 +157,7 @@ struct Materializer<'a> {
     pulled: &'a Pulled,
     instances: BTreeMap<TaskId, Instance>,
     profiles: BTreeMap<&'a str, &'a Profile>,
+    aliases: AliasTable,
 }
 
 impl<'a> Materializer<'a> {
@@ -180,22 +183,26 @@ impl<'a> Materializer<'a> {
                 _ => {}
             }
         }
-        Ok(Self { project, pulled, instances, profiles })
+        Ok(Self { project, pulled, instances, profiles, aliases: project.aliases()? })
+    }
+
+    fn profile(&self, repo: &str) -> Result<Chosen, NoTree> {
+        Chosen::of(self.profiles.get(repo).copied(), repo, &self.aliases)
     }
 
     /// The clean tree of every repository that a planned task needs, by the collection's name of the repository.
     fn trees(&self, planned: &[PlannedTask]) -> Result<Trees> {
-        let mut wanted: BTreeMap<&str, (&Profile, &str)> = BTreeMap::new();
+        let mut wanted: BTreeMap<&str, (Chosen, &str)> = BTreeMap::new();
         for task in planned {
             let Some(instance) = self.instances.get(&task.task_id) else { continue };
-            if let Some(profile) = self.profiles.get(instance.repo.as_str()) {
-                wanted.insert(&instance.repo, (profile, &instance.image_name));
+            if let Ok(chosen) = self.profile(&instance.repo) {
+                wanted.insert(&instance.repo, (chosen, &instance.image_name));
             }
         }
         let read = async |bench: Option<&Workbench>| {
             let mut trees = Trees::new();
-            for (repo, (profile, image)) in wanted {
-                let tree = trees::clean(self.project, self.pulled, bench, profile, image).await;
+            for (repo, (chosen, image)) in wanted {
+                let tree = trees::clean(self.project, self.pulled, bench, &chosen.profile, image).await;
                 trees.insert(repo.to_owned(), tree);
             }
             Ok(trees)
@@ -215,9 +222,8 @@ impl<'a> Materializer<'a> {
             .instances
             .get(&planned.task_id)
             .ok_or_else(|| ("instance_missing", "no source gives its instance row".to_owned()))?;
-        let profile = self.profiles.get(instance.repo.as_str()).ok_or_else(|| {
-            ("profile_missing", format!("no profile names the repository `{}`", instance.repo))
-        })?;
+        let chosen = self.profile(&instance.repo)?;
+        let profile = &chosen.profile;
         let clean = match trees.get(&instance.repo) {
             Some(Ok(clean)) => clean,
             Some(Err((reason, detail))) => return Err(Stop::Refused(reason, detail.clone())),
@@ -226,7 +232,9 @@ impl<'a> Materializer<'a> {
             }
         };
         let base_image = recipe.base.clone().unwrap_or_else(|| instance.image_name.clone());
-        let timeout_sec = profile.timeout_sec.unwrap_or(self.project.recipe.prove.timeout_sec);
+        let timeout_sec = chosen.timeout_sec(self.project.recipe.prove.timeout_sec);
+        // A base of one's own has its own interpreter.
+        let interpreter = chosen.interpreter().filter(|_| recipe.base.is_none());
         let settings = Settings {
             organization: recipe.organisation.clone(),
             base_image: base_image.clone(),
@@ -241,7 +249,8 @@ impl<'a> Materializer<'a> {
             memory_mb: recipe.memory_mb,
             ..Settings::default()
         };
-        let verifier = PytestVerifier::new(instance, profile, &recipe.workdir, timeout_sec);
+        let verifier = PytestVerifier::new(instance, profile, &recipe.workdir, timeout_sec)
+            .with_interpreter(interpreter);
         let input = MaterializeInput {
             instance,
             profile,
