@@ -21,6 +21,7 @@ mod project;
 mod real_data;
 mod rehearsal;
 mod resume;
+mod sources;
 mod tasks;
 mod trials;
 mod workspaces;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use source::{
     DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Reading, Records, Role, RowProblem,
-    SourceError, SourceSpec, load,
+    SourceError, SourcePlace, SourceSpec, load,
 };
 
 fn read(root: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
@@ -105,4 +105,31 @@ fn task_directories_are_found_by_name() {
     };
     assert_eq!(tasks.rows.len(), 2, "{:?}", tasks.rows);
     assert!(tasks.report.notes.iter().any(|note| note.contains("in case only")), "{:?}", tasks.report);
+}
+
+#[test]
+fn manifests_of_the_wild_give_their_tasks_or_say_why_not() {
+    let Some(root) = corpus::find("data/registries") else { return };
+    let ids = |path: &str, dataset: Option<&str>| {
+        let place = SourcePlace::Manifest { path: path.into(), dataset: dataset.map(str::to_owned) };
+        match load(&SourceSpec::new("m", place, Role::Ids), &root, Reading::default()) {
+            Ok(Records::Ids(ids)) => Ok(ids.rows.len()),
+            Ok(_) => panic!("another role came back"),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let registry = "sjarmak__CodeContextBench_Dashboard/configs/harbor/registry.json";
+    assert_eq!(ids(registry, Some("terminal-bench")), Ok(89));
+    assert_eq!(ids(registry, Some("swesmith@1.0")), Ok(100));
+    // Listed five times, always the same.
+    assert_eq!(ids(registry, Some("replicationbench")), Ok(90));
+    assert!(ids(registry, None).unwrap_err().contains("name one of them with `dataset`: aider-polyglot@1.0"));
+    for (path, tasks) in [
+        ("nuprl__plbench/dataset.toml", 8),
+        ("langchain-ai__deepagents/libs/evals/datasets/context-retrieval-evals/dataset.toml", 0),
+        ("shikharsehgal1__dist-eval-shikhar/dataset.toml", 6),
+    ] {
+        assert_eq!(ids(path, None), Ok(tasks), "{path}");
+    }
+    assert!(ids("Vinnstah__cairn/dataset.toml", None).unwrap_err().contains("is no data set"));
 }
