@@ -5,11 +5,13 @@
 //! own row and not of the whole batch.
 
 use std::fs::File;
+use std::panic::AssertUnwindSafe;
 
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
@@ -65,13 +67,37 @@ enum Kind {
 }
 
 /// Reads rows and hands each over with its place. A wanted column that the file does not have leaves its cells empty.
+///
+/// The crate below takes some damage for granted not to be there and panics; that ends here, as a broken document.
 pub(crate) fn read_parquet(
     file: File,
     names: &'static [&'static str],
     sink: &mut dyn FnMut(Place, Result<Row, FieldFault>),
 ) -> Result<ParquetFacts, RawError> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| read_groups(file, names, sink)))
+        .unwrap_or_else(|_| Err(RawError::Document("is damaged: its directory contradicts itself".into())))
+}
+
+fn read_groups(
+    file: File,
+    names: &'static [&'static str],
+    sink: &mut dyn FnMut(Place, Result<Row, FieldFault>),
+) -> Result<ParquetFacts, RawError> {
+    let size = file.metadata()?.len();
     let reader = SerializedFileReader::new(file).map_err(|error| broken("is no Parquet file", &error))?;
     let (columns, others) = wanted_columns(reader.metadata().file_metadata().schema_descr(), names)?;
+    let inside = |start: i64, length: i64| {
+        let end = u64::try_from(start).ok().zip(u64::try_from(length).ok());
+        end.and_then(|(start, length)| start.checked_add(length)).is_some_and(|end| end <= size)
+    };
+    let chunks = reader.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns);
+    for chunk in chunks {
+        let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+        if !inside(start, chunk.compressed_size()) || !inside(chunk.data_page_offset(), 0) {
+            let column = chunk.column_path().string();
+            return Err(RawError::Document(format!("is damaged: column `{column}` lies outside the file")));
+        }
+    }
     let mut rows = 0;
     for number in 0..reader.num_row_groups() {
         let group = reader

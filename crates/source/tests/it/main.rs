@@ -6,6 +6,7 @@ mod collections;
 mod hub;
 mod index;
 mod load;
+mod parquet;
 mod pull;
 mod real_index;
 mod remote;

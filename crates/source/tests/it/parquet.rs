@@ -1,0 +1,162 @@
+//! Parquet files as other programs write them; `tests/data/make.py` wrote these.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use record::{Instance, RewardMean, Trajectory};
+use source::{Loaded, Place, Reading, Records, Role, RowProblem, SourceError, SourceSpec, load};
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
+}
+
+fn read(base: &Path, path: &str, role: Role, strict: bool) -> Result<Records, SourceError> {
+    let spec = SourceSpec::file("s", path, role);
+    load(&spec, base, Reading { strict, ..Reading::default() })
+}
+
+fn instances(path: &str) -> Loaded<Instance> {
+    match read(&data(), path, Role::Instances, false) {
+        Ok(Records::Instances(loaded)) => loaded,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+fn runs(path: &str) -> Loaded<Trajectory> {
+    match read(&data(), path, Role::Trajectories, false) {
+        Ok(Records::Trajectories(loaded)) => loaded,
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+fn means(path: &str) -> Result<Loaded<RewardMean>, SourceError> {
+    match read(&data(), path, Role::RewardMeans, false)? {
+        Records::RewardMeans(loaded) => Ok(loaded),
+        other => panic!("{path}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_kind_of_text_column_gives_the_same_rows() {
+    let first = instances("string.parquet");
+    assert_eq!(first.rows.len(), 2);
+    assert_eq!(first.rows[0].fail_to_pass, ["t.py::a", "t.py::b"]);
+    assert_eq!(first.rows[0].pass_to_pass, Vec::<String>::new());
+    assert_eq!(first.rows[1].patch, "é\0\u{2028}");
+    assert_eq!(first.rows[1].problem_statement, "");
+    assert_eq!(first.report.notes, ["rows without a problem statement: 1, first at row group 1, row 2"]);
+    for other in ["large-string.parquet", "string-view.parquet", "dictionary.parquet", "old-lists.parquet"] {
+        assert_eq!(instances(other).rows, first.rows, "{other}");
+    }
+}
+
+#[test]
+fn lists_may_be_texts_and_columns_of_other_revisions_do_no_harm() {
+    let loaded = instances("encoded-lists.parquet");
+    assert_eq!(loaded.rows.len(), 1);
+    assert_eq!(loaded.rows[0].fail_to_pass, ["t.py::a", "t.py::b"]);
+    let fault = &loaded.report.faults.shown[0];
+    assert_eq!(
+        (fault.place, fault.field.as_deref()),
+        (Place::Group { group: 1, row: 2 }, Some("FAIL_TO_PASS"))
+    );
+    assert_eq!(
+        loaded.report.notes,
+        ["columns that are not read, with their row counts: base_commit (2), created_at (2)"]
+    );
+}
+
+#[test]
+fn bad_rows_are_left_out_with_their_row_group_and_the_others_are_read() {
+    let loaded = runs("runs.parquet");
+    let ids: Vec<_> = loaded.rows.iter().map(|row| (row.traj_id.as_str(), row.model.as_deref())).collect();
+    assert_eq!(ids, [("r1", Some("m1")), ("r2", None), ("r6", Some(""))]);
+    let faults = &loaded.report.faults;
+    let places: Vec<_> = faults.shown.iter().map(|fault| (fault.place, fault.field.as_deref())).collect();
+    assert_eq!(
+        places,
+        [
+            (Place::Group { group: 2, row: 1 }, Some("resolved")),
+            (Place::Group { group: 2, row: 2 }, Some("instance_id")),
+            (Place::Group { group: 3, row: 1 }, Some("model")),
+        ]
+    );
+    assert_eq!(faults.shown[2].problem, RowProblem::NotUtf8);
+    assert_eq!((loaded.input.rows, faults.total), (3, 3));
+    let message = read(&data(), "runs.parquet", Role::Trajectories, true).unwrap_err().to_string();
+    assert!(message.contains("runs.parquet, row group 2, row 1, \"r3\", field `resolved`"), "{message}");
+}
+
+#[test]
+fn columns_without_a_type_and_files_without_rows_are_read() {
+    let loaded = runs("null-model.parquet");
+    assert_eq!((loaded.rows[0].traj_id.as_str(), &loaded.rows[0].model), ("r7", &None));
+    assert_eq!(runs("empty.parquet").rows, []);
+}
+
+#[test]
+fn numbers_keep_their_exact_value() {
+    let values = |path| -> Vec<u64> {
+        means(path).unwrap().rows.iter().map(|row| row.reward_mean.to_bits()).collect()
+    };
+    let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    assert_eq!(values("means-double.parquet"), bits(&[0.999_999_999_999_999_9, 1.0, 1.0 / 7.0]));
+    assert_eq!(values("means-float.parquet"), bits(&[0.5, 1.0, 0.0]));
+    let whole = means("means-whole.parquet").unwrap();
+    assert_eq!((whole.rows.len(), whole.report.faults.total), (2, 1));
+    let nan = means("means-nan.parquet").unwrap_err().to_string();
+    assert!(nan.contains("row group 1, row 2") && nan.contains("NaN"), "{nan}");
+    let decimal = means("means-decimal.parquet").unwrap_err().to_string();
+    assert!(decimal.contains("column `reward_mean` holds decimals"), "{decimal}");
+}
+
+#[test]
+fn files_that_cannot_be_read_say_why() {
+    let brotli = read(&data(), "brotli.parquet", Role::Instances, false).unwrap_err().to_string();
+    assert!(brotli.contains("row group 1, column `instance_id` cannot be read"), "{brotli}");
+    let base = tempfile::tempdir().unwrap();
+    let whole = fs::read(data().join("runs.parquet")).unwrap();
+    for (name, bytes) in [("cut.parquet", &whole[..whole.len() - 9]), ("text.parquet", &b"a,b\n1,2\n"[..])] {
+        fs::write(base.path().join(name), bytes).unwrap();
+        let message = read(base.path(), name, Role::Trajectories, false).unwrap_err().to_string();
+        assert!(message.contains(name) && message.contains("is no Parquet file"), "{message}");
+    }
+    // Lists where a text is wanted are faults of their rows; structures cannot be read at all.
+    let lists = read(&data(), "runs.parquet", Role::Instances, false).unwrap();
+    assert_eq!((lists.report().rows, lists.report().faults.total), (0, 6));
+}
+
+#[test]
+fn packed_files_are_unpacked() {
+    let base = tempfile::tempdir().unwrap();
+    let whole = fs::read(data().join("runs.parquet")).unwrap();
+    fs::write(base.path().join("runs.parquet.zst"), zstd::encode_all(&whole[..], 1).unwrap()).unwrap();
+    let Records::Trajectories(loaded) =
+        read(base.path(), "runs.parquet.zst", Role::Trajectories, false).unwrap()
+    else {
+        panic!("another role came back");
+    };
+    assert_eq!(loaded.rows, runs("runs.parquet").rows);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn damaged_files_never_harm(
+        name in prop::sample::select(vec!["runs.parquet", "string.parquet", "old-lists.parquet", "dictionary.parquet"]),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)
+    ) {
+        let mut bytes = fs::read(data().join(name)).unwrap();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let base = tempfile::tempdir().unwrap();
+        fs::write(base.path().join("x.parquet"), bytes).unwrap();
+        // Whatever is read or refused, the reader comes back.
+        let _ = read(base.path(), "x.parquet", Role::Instances, false);
+        let _ = read(base.path(), "x.parquet", Role::Trajectories, false);
+    }
+}
