@@ -6,6 +6,8 @@ use std::path::Path;
 use ident::TaskId;
 use serde::Deserialize;
 
+use crate::read::{RowProblem, strict_value};
+
 /// The largest manifest in bytes.
 pub(crate) const MANIFEST_LIMIT: u64 = 256 << 20;
 
@@ -73,12 +75,25 @@ pub(crate) fn read_manifest(
     let text = std::str::from_utf8(bytes).map_err(|error| format!("is not valid UTF-8: {error}"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
-    let sets = if is_toml { dataset_toml(text)? } else { registry_json(text)? };
-    tasks_of(choose(sets, wanted)?)
+    let (sets, note) = if is_toml { (dataset_toml(text)?, None) } else { registry_json(text)? };
+    let mut found = tasks_of(choose(sets, wanted)?)?;
+    found.notes.splice(0..0, note);
+    Ok(found)
 }
 
-fn registry_json(text: &str) -> Result<Vec<RegistrySet>, String> {
-    serde_json::from_str(text).map_err(|error| format!("is no registry: {error}"))
+/// Reads a registry. A key that stands twice in one object is no fault, as published ones have such: the last one
+/// counts, as it does for Harbor, and it is told.
+fn registry_json(text: &str) -> Result<(Vec<RegistrySet>, Option<String>), String> {
+    let wrong = |error: serde_json::Error| format!("is no registry: {error}");
+    let note = match strict_value(text) {
+        Err((offset, RowProblem::DuplicateKey(key))) => Some(format!(
+            "the key `{}` stands twice in one object before byte {offset}; the last one counts",
+            key.escape_debug()
+        )),
+        _ => None,
+    };
+    let value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
+    Ok((serde_json::from_value(value).map_err(wrong)?, note))
 }
 
 fn dataset_toml(text: &str) -> Result<Vec<RegistrySet>, String> {
@@ -186,6 +201,14 @@ mod tests {
         let found = read_manifest(Path::new("r.json"), REGISTRY.as_bytes(), Some("a@1.0")).unwrap();
         assert_eq!(found.notes, ["tasks that are listed more than once: 1"]);
         assert_eq!(found.tasks[1].repository.as_deref(), Some("https://code.invalid/x.git"));
+    }
+
+    #[test]
+    fn the_last_of_two_equal_keys_counts_and_is_told() {
+        let twice = r#"[{"name": "a", "name": "b", "tasks": [{"name": "t1"}]}]"#;
+        let found = read_manifest(Path::new("r.json"), twice.as_bytes(), Some("b")).unwrap();
+        assert_eq!(found.tasks.len(), 1);
+        assert!(found.notes[0].starts_with("the key `name` stands twice in one object"), "{:?}", found.notes);
     }
 
     #[test]
