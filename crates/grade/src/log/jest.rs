@@ -1,7 +1,7 @@
 //! Reads Jest, with `--verbose` or without.
 //!
 //! `PASS file (5.2 s)` or `FAIL file` stands in front of a file's results. With `--verbose` the tree of its tests
-//! follows, up to the first block of messages (`●`, `console.log file:3`): marks further down are printed text.
+//! follows, up to the first empty line or message (`●`): marks further down are printed text.
 //! Without the tree only failures have names, as headings `● suite › title`. A file that failed to run is an error
 //! under its own name.
 
@@ -84,7 +84,7 @@ impl<'t> Parser<'t> {
         } else if let Some(heading) = text.strip_prefix("● ") {
             self.heading(heading);
         } else if matches!(self.part, Part::Heading | Part::Tree) {
-            if indent == 4 && text.starts_with("console.") {
+            if text.is_empty() {
                 self.enter_messages();
             } else if indent >= 2 && self.result(indent, text) {
                 self.part = Part::Tree;
@@ -158,6 +158,7 @@ mod tests {
     const VERBOSE: &str = "PASS test/till.test.js (6.249s)\n  ✓ opens (31 ms)\n  till\n    ✓ adds\n    deep\n      ✕ takes (1.2 s)\n\
         \x20     ○ skipped knows dollars\n      ✎ todo knows pounds\n\n  ● till › deep › takes\n\n    ✓ printed by a test\n\
         \x1b[1mFAIL\x1b[22m test/door.test.js\n  ● Test suite failed to run\n\n    Cannot find module\n\
+        PASS test/quiet.test.js\n  console.log\n    ✓ is a suite\n\n  console.log\n    ✓ printed by a test\n\n\
         PASS test/noise.test.js\n  ● Console\n\n    console.log test/noise.test.js:3\n      ✓ printed by a test\n\n\
         Test Suites: 1 failed, 2 passed, 3 total\nTests:       1 failed, 5 total\n    ✓ printed after the end\n";
 
@@ -168,6 +169,7 @@ mod tests {
             run.statuses.iter().collect::<Vec<_>>(),
             [
                 ("test/door.test.js", TestStatus::Error),
+                ("test/quiet.test.js > console.log > is a suite", TestStatus::Passed),
                 ("test/till.test.js > opens", TestStatus::Passed),
                 ("test/till.test.js > till > adds", TestStatus::Passed),
                 ("test/till.test.js > till > deep > knows dollars", TestStatus::Skipped),
@@ -177,7 +179,7 @@ mod tests {
         );
         let run = read(TestNames::Collection, VERBOSE);
         assert_eq!(run.statuses.get("takes"), Some(TestStatus::Failed));
-        assert_eq!(run.statuses.len(), 6);
+        assert_eq!(run.statuses.len(), 7);
     }
 
     #[test]

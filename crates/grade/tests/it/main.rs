@@ -5,6 +5,7 @@
 
 mod harness_logs;
 mod known_profiles;
+mod live;
 mod noise;
 mod recorded;
 mod twin;
