@@ -35,10 +35,15 @@ fn deserted_directories_go_and_others_stay() {
     assert!(!deserted.exists() && used.join("closed").exists() && temp.path().join("kept").exists());
     assert_eq!(gc(temp.path(), nowhere, &[]).with_code(0).json()["directories"], json!([]));
     // A job's containers cannot be removed where there is no daemon.
-    assert!(gc(temp.path(), nowhere, &["--run", "job"]).with_code(1).all().contains("/no/such/socket"));
+    assert!(gc(temp.path(), nowhere, &["--run", NO_JOB]).with_code(1).all().contains("/no/such/socket"));
+    // What is neither an id nor a job is a slip.
+    assert!(gc(temp.path(), nowhere, &["--run", "job"]).with_code(2).all().contains("`job` is no job"));
     drop(held);
     assert_eq!(gc(temp.path(), nowhere, &[]).with_code(0).json()["directories"], json!([used]));
 }
+
+/// The id of no job.
+const NO_JOB: &str = "00000000-0000-4000-8000-000000000000";
 
 /// One request to a daemon; returns its status and what it says.
 fn ask(daemon: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -94,7 +99,7 @@ fn deserted_containers_go_and_others_stay() {
     assert!(exists(&elsewhere) && exists(&foreign) && exists(&forged));
 
     let said = gc(temp.path(), &daemon, &["--run", &job]).with_code(0).json();
-    assert_eq!(ids(&said["containers"]), [elsewhere.clone()]);
+    assert_eq!(ids(&said["containers"]), std::slice::from_ref(&elsewhere));
     assert!(!exists(&elsewhere) && exists(&foreign) && exists(&forged));
     for id in [foreign, forged] {
         ask(&daemon, "DELETE", &format!("/containers/{id}?force=1&v=1"), &Value::Null);
