@@ -69,7 +69,7 @@ fn deserted_containers_go_and_others_stay() {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
     let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
-    let (dead, job) = (u32::MAX, format!("gc-{}", std::process::id()));
+    let (dead, job) = (u32::MAX, format!("00000000-0000-4000-8000-{:012}", std::process::id()));
     let owner = |boot: &str, pid: u32| format!("{boot}/{namespace}/{pid}/1");
     let create = |labels: Value| {
         let image = "seatrial.test/base:1";
