@@ -12,9 +12,9 @@ mod template;
 
 pub use error::{Mistake, RecipeError};
 pub use model::{
-    Cap, CrossSource, DatasetRecipe, EngineName, EvidenceRecipe, ExportFormat, ExportRecipe,
+    Aliases, Cap, CrossSource, DatasetRecipe, EngineName, EvidenceRecipe, ExportFormat, ExportRecipe,
     MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe, Reserve, ResolveRecipe, SourceKind, SourceRecipe,
     SourceRole, SplitSizes, Texts, Workspace,
 };
-pub use parse::parse;
+pub use parse::{parse, parse_aliases};
 pub use template::TEMPLATE;

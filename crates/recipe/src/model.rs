@@ -20,7 +20,7 @@ pub struct Recipe {
     pub evidence: EvidenceRecipe,
     /// Old repository names and today's.
     #[serde(default)]
-    pub aliases: BTreeMap<String, String>,
+    pub aliases: Aliases,
     /// Images that the project builds for itself: directory with a `Dockerfile` by NAME; each is `seatrial.local/NAME`.
     #[serde(default)]
     pub bases: BTreeMap<String, String>,
@@ -166,6 +166,52 @@ pub enum SourceRole {
     ImageStates,
     /// Per repository: test command, environment, where its sources are.
     Profiles,
+}
+
+/// `[aliases]`, or `aliases = "FILE"`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Value", untagged)]
+pub enum Aliases {
+    /// Old names and today's.
+    Table(BTreeMap<String, String>),
+    /// Path of a file that holds such a table; see [`crate::parse_aliases`].
+    File(String),
+}
+
+impl Aliases {
+    /// The names; none while they still lie in their file.
+    pub fn names(&self) -> Option<&BTreeMap<String, String>> {
+        match self {
+            Self::Table(names) => Some(names),
+            Self::File(_) => None,
+        }
+    }
+}
+
+impl Default for Aliases {
+    fn default() -> Self {
+        Self::Table(BTreeMap::new())
+    }
+}
+
+impl TryFrom<toml::Value> for Aliases {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, Self::Error> {
+        match value {
+            toml::Value::String(path) => Ok(Self::File(path)),
+            toml::Value::Table(names) => {
+                let name = |(old, new): (String, toml::Value)| match new {
+                    toml::Value::String(new) => Ok((old, new)),
+                    other => Err(format!(
+                        "alias `{old}` points at `{other}`: write the repository's name of today"
+                    )),
+                };
+                names.into_iter().map(name).collect::<Result<_, _>>().map(Self::Table)
+            }
+            other => Err(format!("`{other}` is no alias table: write [aliases], or aliases = \"FILE\"")),
+        }
+    }
 }
 
 /// `[evidence]`.

@@ -1,5 +1,7 @@
 //! Text to recipe.
 
+use std::collections::BTreeMap;
+
 use toml::de::DeTable;
 
 use crate::keys::unknown_keys;
@@ -25,6 +27,17 @@ pub fn parse(file: &str, text: &str) -> Result<Recipe, RecipeError> {
     let recipe: Recipe = toml::from_str(text).map_err(|error| fail(syntax(&error)))?;
     let mistakes = contradictions(&recipe, table.get_ref());
     if mistakes.is_empty() { Ok(recipe) } else { Err(fail(mistakes)) }
+}
+
+/// Reads a file of aliases: a table of old repository names and today's, in the form of `[aliases]`.
+pub fn parse_aliases(file: &str, text: &str) -> Result<BTreeMap<String, String>, RecipeError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..text.len().min(1));
+        let message = error.message().trim().to_owned();
+        let help = Some("write one line a repository: \"old/name\" = \"new/name\"".to_owned());
+        RecipeError::new(file, text, vec![Mistake { span, message, help }])
+    })
 }
 
 /// What the types cannot say: names, limits, and parts that need each other.
@@ -194,6 +207,19 @@ mod tests {
             found[1].contains("unknown key `prove.oracle_run` (did you mean `oracle_runs`?)"),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn aliases_stand_in_the_recipe_or_in_a_file() {
+        let table = parse("seatrial.toml", &format!("{TEMPLATE}\n[aliases]\n\"a/b\" = \"c/d\"\n")).unwrap();
+        let names = parse_aliases("aliases.toml", "\u{feff}\"a/b\" = \"c/d\"\n").unwrap();
+        assert_eq!(table.aliases.names(), Some(&names));
+        let file = parse("seatrial.toml", &format!("aliases = \"aliases.toml\"\n{TEMPLATE}")).unwrap();
+        assert_eq!(file.aliases, crate::Aliases::File("aliases.toml".into()));
+        assert!(parse_aliases("aliases.toml", "\"a/b\" = 1\n").is_err());
+        let wrong = mistakes(&format!("{TEMPLATE}\n[aliases]\n\"a/b\" = 1\n"));
+        assert!(wrong[0].contains("alias `a/b` points at `1`"), "{wrong:?}");
+        assert!(mistakes(&format!("aliases = 1\n{TEMPLATE}"))[0].contains("is no alias table"));
     }
 
     #[test]

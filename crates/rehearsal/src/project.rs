@@ -146,6 +146,9 @@ fn lists(directory: &Path, tasks: &[Task]) -> io::Result<()> {
             tasks.iter().filter(|task| belongs(task)).flat_map(|task| [&task.id, "\n"]).collect();
         fs::write(directory.join("lists").join(name).with_extension("txt"), ids)?;
     }
+    let former: String =
+        aliases().iter().flat_map(|(former, today)| ["\"", former, "\" = \"", today, "\"\n"]).collect();
+    fs::write(directory.join("lists/aliases.toml"), former)?;
     let states: String = tasks
         .iter()
         .filter_map(|task| {
@@ -171,18 +174,16 @@ fn rewards(directory: &Path, universe: &Universe) -> io::Result<()> {
 fn recipe() -> String {
     let mut text = String::from(
         "# A synthetic universe of public data at full scale; every name in it is made up.\n\n\
-         [dataset]\nname = \"rehearsal\"\nversion = \"v1\"\n",
+         aliases = \"lists/aliases.toml\"\n\n[dataset]\nname = \"rehearsal\"\nversion = \"v1\"\n",
     );
     let mut source = |name: &str, role: &str, path: &str| {
-        let _ = write!(text, "\n[sources.{name}]\nkind = \"file\"\nas = \"{role}\"\npath = \"{path}\"\n");
+        let _ = write!(text, "\n[sources.{name}]\nkind = \"file\"\nas = \"{role}\"\npath = {path}\n");
     };
-    source("swesmith_old", "instances", "data/instances-0.parquet");
-    source("swesmith_new", "instances", "data/instances-1.parquet");
-    for (split, _) in SPLITS {
-        source(&format!("runs_{split}"), "trajectories", &format!("data/trajectories-{split}.parquet"));
-    }
-    source("swe_master", "reward_means", "data/reward-means.jsonl");
-    source("images", "image_states", "lists/base-images.jsonl");
+    source("swesmith", "instances", "[\"data/instances-0.parquet\", \"data/instances-1.parquet\"]");
+    let splits = SPLITS.map(|(split, _)| format!("\"data/trajectories-{split}.parquet\""));
+    source("trajectories", "trajectories", &format!("[{}]", splits.join(", ")));
+    source("swe_master", "reward_means", "\"data/reward-means.jsonl\"");
+    source("images", "image_states", "\"lists/base-images.jsonl\"");
     text.push_str("\n[sets]\n");
     for (name, file) in [
         ("filtered", "filtered"),
@@ -192,14 +193,10 @@ fn recipe() -> String {
     ] {
         let _ = writeln!(text, "{name} = \"lists/{file}.txt\"");
     }
-    text.push_str("\n[aliases]\n");
-    for (former, today) in aliases() {
-        let _ = writeln!(text, "\"{former}\" = \"{today}\"");
-    }
     text.push_str(
         "\n[[pool]]\nstage = \"filter_pro\"\nmembers = \"filter_pro & filtered\"\ntarget = 350\ncap = \"5%\"\n\
          retain = \"freeze_pro\"\nforce = \"canary\"\nrequire_image = true\nreserve = \"rest\"\n\
-         \n[[pool]]\nstage = \"outside_filtered\"\nmembers = \"(swesmith_old | swesmith_new) - filtered\"\n\
+         \n[[pool]]\nstage = \"outside_filtered\"\nmembers = \"swesmith - filtered\"\n\
          target = 350\ncap = \"5%\"\nreserve = 350\n\
          \n[materialize]\nworkspace = \"image:/testbed\"\n\
          \n[resolve]\nrepo_cap = 20\nsplit = { train = 490, validation = 105, test = 105 }\n",

@@ -1,9 +1,10 @@
 //! A recipe's directory: where everything lies, and what every stage was made from.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ident::{AliasTable, Digest, to_canonical_json};
-use recipe::Recipe;
+use recipe::{Aliases, Recipe};
 use serde::Serialize;
 
 use crate::cli::Jobs;
@@ -41,12 +42,19 @@ impl Project {
                 .hint("run in the directory of a seatrial.toml, or name it with -C DIR")
                 .hint("`seatrial init DIR` writes one to start from"));
         }
-        let bytes = artifact::read_bounded(&path, RECIPE_LIMIT)?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            Failure::new(Exit::Usage, format!("{} is not UTF-8: {error}", path.display()))
-        })?;
-        let recipe = recipe::parse(&path.display().to_string(), &text)
-            .map_err(|error| Failure::from_report(Exit::Usage, miette::Report::new(error)))?;
+        let mistakes = |error| Failure::from_report(Exit::Usage, miette::Report::new(error));
+        let mut recipe = recipe::parse(&path.display().to_string(), &text_of(&path)?).map_err(mistakes)?;
+        // From here on it does not matter where the names were written, and their digest is that of their content.
+        if let Aliases::File(file) = &recipe.aliases {
+            let path = root.join(file);
+            if !path.exists() {
+                let message = format!("there is no file of aliases at {}", path.display());
+                return Err(Failure::new(Exit::Usage, message));
+            }
+            let names =
+                recipe::parse_aliases(&path.display().to_string(), &text_of(&path)?).map_err(mistakes)?;
+            recipe.aliases = Aliases::Table(names);
+        }
         Ok(Self { root: root.to_owned(), recipe })
     }
 
@@ -122,9 +130,14 @@ impl Project {
         Workbench::open(places, jobs)
     }
 
+    /// The recipe's aliases as they are written.
+    pub fn alias_names(&self) -> &BTreeMap<String, String> {
+        self.recipe.aliases.names().expect("a file of aliases is read when the project is opened")
+    }
+
     /// The recipe's alias table.
     pub fn aliases(&self) -> Result<AliasTable> {
-        let pairs = self.recipe.aliases.iter().map(|(old, new)| (old.as_str(), new.as_str()));
+        let pairs = self.alias_names().iter().map(|(old, new)| (old.as_str(), new.as_str()));
         AliasTable::new(pairs).or_exit(Exit::Usage)
     }
 
@@ -132,6 +145,13 @@ impl Project {
     pub fn frozen_name(&self, count: usize) -> String {
         format!("{}-{count}-{}", self.recipe.dataset.name, self.recipe.dataset.version)
     }
+}
+
+/// A file that users write, as text.
+fn text_of(path: &Path) -> Result<String> {
+    let bytes = artifact::read_bounded(path, RECIPE_LIMIT)?;
+    String::from_utf8(bytes)
+        .map_err(|error| Failure::new(Exit::Usage, format!("{} is not UTF-8: {error}", path.display())))
 }
 
 /// What lies in a directory; nothing where there is none.

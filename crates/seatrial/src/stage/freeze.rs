@@ -57,7 +57,7 @@ pub fn write(output: Output, project: &Project) -> Result<Frozen> {
         materialized: &materialized,
         proofs: &proofs,
         inputs: &inputs,
-        aliases: &project.recipe.aliases,
+        aliases: project.alias_names(),
         host_inventory: host_inventory.as_deref(),
         tasks: &project.path(TASKS),
         frozen: &project.path(FROZEN),
