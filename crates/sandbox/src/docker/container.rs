@@ -46,6 +46,8 @@ const OWN_PROCESSES: u64 = 4;
 /// Length of a scheduling period in microseconds, and the shortest share of it.
 const PERIOD: i64 = 100_000;
 const SHORTEST: i64 = 1000;
+/// More processors than any machine has; the kernel refuses shares far above that.
+const MOST_CPUS: f64 = 65_536.0;
 
 /// Refuses by name what the engine cannot give.
 pub(super) fn refuse(spec: &SandboxSpec) -> Result<(), SandboxError> {
@@ -129,8 +131,8 @@ fn own_processes(spec: &SandboxSpec) -> u64 {
 }
 
 fn quota(cpus: f64) -> i64 {
-    let quota = (cpus * PERIOD as f64).round();
-    if quota.is_finite() { (quota as i64).max(SHORTEST) } else { SHORTEST }
+    let quota = (cpus.clamp(0.0, MOST_CPUS) * PERIOD as f64).round();
+    (quota as i64).max(SHORTEST)
 }
 
 #[cfg(test)]
@@ -168,6 +170,7 @@ mod tests {
         );
         assert_eq!(config.network_mode.as_deref(), Some("none"));
         assert_eq!((quota(-3.0), quota(f64::NAN), quota(0.000_1)), (1000, 1000, 1000));
+        assert_eq!(quota(1e308), 6_553_600_000);
         let unlimited = host_config(&super::tests::spec(), true);
         assert_eq!((unlimited.memory, unlimited.pids_limit, unlimited.cpu_quota), (None, None, None));
     }

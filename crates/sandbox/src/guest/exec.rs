@@ -54,6 +54,8 @@ impl Link {
         let (status, stdout, stderr) = parse(&reply);
         let status = match status {
             _ if !in_time => ExitStatus::Timeout,
+            // The engine's own kill comes first as the end of the reply, and only then as the answer to it.
+            None if command.timeout.is_some_and(|timeout| wall >= timeout) => ExitStatus::Timeout,
             // Something inside killed the command's helper, and with it everything.
             None => ExitStatus::Signal(libc::SIGKILL),
             Some(Status::Code(code)) => ExitStatus::Code(code.cast_signed()),

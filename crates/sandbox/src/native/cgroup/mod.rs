@@ -100,9 +100,12 @@ const OWN_PROCESSES: u64 = 4;
 /// Period of the processor quota in microseconds, the kernel's default.
 const CPU_PERIOD: u64 = 100_000;
 
+/// More processors than any machine has; the kernel refuses quotas far above that.
+const MOST_CPUS: f64 = 65_536.0;
+
 /// The quota per period for a number of processors; the kernel takes no less than 1 ms.
 fn cpu_quota(cpus: f64) -> u64 {
-    let quota = cpus.max(0.0) * CPU_PERIOD as f64;
+    let quota = cpus.clamp(0.0, MOST_CPUS) * CPU_PERIOD as f64;
     (quota as u64).max(1000)
 }
 
@@ -239,6 +242,7 @@ mod tests {
         assert_eq!(cpu_quota(0.000_1), 1000);
         assert_eq!(cpu_quota(-3.0), 1000);
         assert_eq!(cpu_quota(f64::NAN), 1000);
+        assert_eq!(cpu_quota(1e308), 6_553_600_000);
     }
 
     #[test]

@@ -257,7 +257,7 @@ fn pack_entry(
                 return Ok(());
             };
             header.set_entry_type(EntryType::Directory);
-            archive.append_data(&mut header, at, io::empty())?;
+            append(archive, &mut header, at, None, io::empty())?;
             pack_directory(archive, directory.as_fd(), at, depth + 1)
         }
         FileType::Symlink => {
@@ -265,7 +265,7 @@ fn pack_entry(
                 return Ok(());
             };
             header.set_entry_type(EntryType::Symlink);
-            archive.append_link(&mut header, at, OsStr::from_bytes(to.as_bytes()))
+            append(archive, &mut header, at, Some(to.as_bytes()), io::empty())
         }
         FileType::RegularFile => {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -280,11 +280,55 @@ fn pack_entry(
             header.set_size(size);
             header.set_entry_type(EntryType::Regular);
             // A file that shrinks meanwhile is filled up, one that grows is cut: the stream stays well-formed.
-            archive.append_data(&mut header, at, file.chain(io::repeat(0)).take(size))
+            append(archive, &mut header, at, None, file.chain(io::repeat(0)).take(size))
         }
         // Sockets, pipes and devices mean nothing outside.
         _ => Ok(()),
     }
+}
+
+/// Adds an entry in the GNU form: names and links that do not fit stand in entries of their own in front, whatever bytes they
+/// are made of.
+fn append(
+    archive: &mut Archive,
+    header: &mut Header,
+    name: &Path,
+    link: Option<&[u8]>,
+    content: impl Read,
+) -> io::Result<()> {
+    let name = name.as_os_str().as_bytes();
+    for (text, kind) in [(link.unwrap_or_default(), b'K'), (name, b'L')] {
+        if text.len() > LONGEST_NAME {
+            let mut long = Header::new_gnu();
+            put_name(&mut long, b"././@LongLink");
+            long.set_mode(0o644);
+            long.set_uid(0);
+            long.set_gid(0);
+            long.set_mtime(0);
+            long.set_entry_type(EntryType::new(kind));
+            // A zero byte ends the text.
+            long.set_size(text.len() as u64 + 1);
+            long.set_cksum();
+            archive.append(&long, text.chain(&[0_u8][..]))?;
+        }
+    }
+    put_name(header, name);
+    if let Some(link) = link {
+        let old = header.as_old_mut();
+        let kept = link.len().min(LONGEST_NAME);
+        old.linkname[..kept].copy_from_slice(&link[..kept]);
+    }
+    header.set_cksum();
+    archive.append(header, content)
+}
+
+/// Bytes of a name or link in a header.
+const LONGEST_NAME: usize = 100;
+
+/// Puts as much of a name into a header as there is room for.
+fn put_name(header: &mut Header, name: &[u8]) {
+    let kept = name.len().min(LONGEST_NAME);
+    header.as_old_mut().name[..kept].copy_from_slice(&name[..kept]);
 }
 
 fn header(stat: &Stat) -> Header {
@@ -300,6 +344,54 @@ fn header(stat: &Stat) -> Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_any_bytes_and_lengths_are_packed() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        for length in [1, 99, 100, 101, 200, 255] {
+            names.push(vec![0xff; length]);
+            names.push([&b"a"[..], &vec![0xfe; length - 1]].concat());
+        }
+        for (number, name) in names.iter().enumerate() {
+            let path = temp.path().join(OsStr::from_bytes(name));
+            if number % 2 == 0 {
+                fs_err::write(path, number.to_string()).unwrap();
+            } else {
+                std::os::unix::fs::symlink(OsStr::from_bytes(name), path).unwrap();
+            }
+        }
+        let deep = temp.path().join("d".repeat(120)).join("e".repeat(120));
+        fs_err::create_dir_all(&deep).unwrap();
+        fs_err::write(deep.join("f"), "deep").unwrap();
+
+        let file = tempfile::tempfile().unwrap();
+        let mut archive = Builder::new(io::BufWriter::new(file.try_clone().unwrap()));
+        let top = rustix::fs::open(temp.path(), READ_DIRECTORY, Mode::empty()).unwrap();
+        pack_directory(&mut archive, top.as_fd(), Path::new(""), 0).unwrap();
+        archive.into_inner().unwrap().into_inner().unwrap();
+        io::Seek::rewind(&mut &file).unwrap();
+
+        let mut seen = Vec::new();
+        for entry in tar::Archive::new(file).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let mut text = String::new();
+            entry.read_to_string(&mut text).unwrap();
+            let link = entry.link_name_bytes().map(std::borrow::Cow::into_owned);
+            seen.push((entry.path_bytes().into_owned(), link, text));
+        }
+        for (number, name) in names.iter().enumerate() {
+            let expected = if number % 2 == 0 {
+                (name.clone(), None, number.to_string())
+            } else {
+                (name.clone(), Some(name.clone()), String::new())
+            };
+            assert!(seen.contains(&expected), "{} bytes", name.len());
+        }
+        let deep = format!("{}/{}/f", "d".repeat(120), "e".repeat(120)).into_bytes();
+        assert!(seen.contains(&(deep, None, "deep".to_owned())));
+        assert_eq!(seen.len(), names.len() + 3);
+    }
 
     #[test]
     fn entry_paths_are_cleaned_and_never_climb() {
