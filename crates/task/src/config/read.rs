@@ -407,8 +407,13 @@ fn artifacts(section: &Section<'_, '_, '_>) -> Vec<Artifact> {
     artifacts
 }
 
+/// What of a path lies directly in its directory.
+fn first_part(path: &str) -> Option<&str> {
+    path.split('/').find(|part| !part.is_empty() && *part != ".")
+}
+
 fn artifact_complaint(artifact: &Artifact) -> Option<String> {
-    let climbs = |path: &str| path.split('/').any(|part| part == "..");
+    let climbs = |path: &str| path.split('/').any(|part| part == "..") || path.contains('\0');
     if artifact.source.is_empty() || climbs(&artifact.source) {
         return Some(format!(
             "has the source `{}`; it must be a container path without `..`",
@@ -420,7 +425,7 @@ fn artifact_complaint(artifact: &Artifact) -> Option<String> {
             || destination.starts_with('/')
             || destination.contains('\\')
             || climbs(destination)
-            || destination == "manifest.json")
+            || first_part(destination) == Some("manifest.json"))
     {
         return Some(format!(
             "has the destination `{destination}`; it must be a relative path below artifacts/"
@@ -541,6 +546,9 @@ mod tests {
             "[[steps]]\nname = 'a'\n[[steps]]\nname = 'A'\n",
             "artifacts = ['../x']\n",
             "artifacts = [{ source = '/x', destination = '/y' }]\n",
+            "artifacts = [{ source = '/x', destination = './manifest.json/y' }]\n",
+            "artifacts = [{ source = '/x', destination = \"y\\u0000\" }]\n",
+            "artifacts = [\"/x\\u0000\"]\n",
             "[environment]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['https://x']\n",
             "[environment]\nnetwork_mode = 'allowlist'\nallowed_hosts = ['10.0.0.1/8']\n",
             "[environment]\nallowed_hosts = ['x']\n",
