@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -9,6 +10,7 @@ use artifact::Document;
 use fs_err as fs;
 use jiff::Timestamp;
 use job::{JobClaim, TrialRecord};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::TrialError;
@@ -33,7 +35,7 @@ pub(crate) struct JobRecord {
 
 impl Document for JobRecord {
     const SCHEMA: &'static str = "seatrial.job/1";
-    const STAGE: &'static str = "seatrial run";
+    const STAGE: &'static str = "run";
 }
 
 /// A job's directory, claimed by this process until the value is dropped or the process ends, however it ends.
@@ -60,7 +62,7 @@ impl JobDirectory {
             }
             None => Self::record(path, identity)?,
         };
-        let log = File::options().create(true).append(true).open(path.join("job.log"))?;
+        let log = open_log(&path.join("job.log"))?;
         Ok(Self { path: path.to_owned(), record, log: Mutex::new(log), _claim: claim })
     }
 
@@ -92,6 +94,13 @@ impl JobDirectory {
     /// The record of a planned trial that has ended; none where it was never begun or was cut off.
     pub(crate) fn ended(&self, trial: &PlannedTrial) -> Result<Option<TrialRecord>, TrialError> {
         let directory = self.path.join(&trial.name);
+        // A link in its place leads to something that no trial of this job wrote.
+        match fs::symlink_metadata(&directory) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
         // The result is written last. Whatever stands there without it, or empty, was cut off.
         match fs::symlink_metadata(directory.join("result.json")) {
             Ok(metadata) if metadata.is_file() && metadata.len() > 0 => {}
@@ -162,6 +171,14 @@ impl JobDirectory {
         }
         Ok(())
     }
+}
+
+/// Opens a log that grows. No link is followed, and a pipe under the name does not block.
+fn open_log(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened =
+        File::options().create(true).append(true).custom_flags(flags.bits().cast_signed()).open(path);
+    opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
 /// The identifier of the job in a directory; none where there is no job of ours.

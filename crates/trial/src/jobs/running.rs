@@ -301,7 +301,7 @@ impl Job {
     /// Runs a trial until it ended with a reward or for a lasting reason, or has no try left.
     async fn run_trial(&self, trial: &PlannedTrial) -> Result<TrialReport, TrialError> {
         let (admission, stop) = (&self.resources.admission, &self.resources.stop);
-        let memory = trial.task.config.environment.memory_mb.map(|mib| mib << 20);
+        let memory = trial.task.config.environment.memory_mb.map(|mib| mib.saturating_mul(1 << 20));
         let admitted = admission.admit(memory, stop).await?;
         let mut retries = Vec::new();
         loop {

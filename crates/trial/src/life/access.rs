@@ -68,8 +68,9 @@ impl Access<'_> {
                 Ok(outcome) => return Ok(outcome),
             }
         }
-        let why = missing.map_or_else(String::new, |error| format!(": {error}"));
-        Err((usual, format!("the image has neither bash nor /bin/sh{why}")))
+        let Some(error) = missing else { return Err((usual, "no shell was tried".to_owned())) };
+        let (reason, why) = failure(&error, usual);
+        Err((reason, format!("no shell could be started: {why}")))
     }
 
     pub(super) async fn upload(&self, archive: &Archive, to: &str, usual: Reason) -> Result<(), Failure> {
@@ -144,6 +145,8 @@ pub(super) fn failure(error: &SandboxError, usual: Reason) -> Failure {
         // Commands and uploads meet no other bound than the sandbox's storage.
         SandboxError::TooLarge { .. } => Reason::StorageLimit,
         SandboxError::Unsupported { .. } => Reason::TaskInvalid,
+        // What cannot be started now cannot be started the next time: no such program, user or working directory.
+        SandboxError::Spawn { .. } if job::rule(usual).retryable => Reason::TaskInvalid,
         SandboxError::Lost(_) | SandboxError::Unavailable { .. } => Reason::EngineLost,
         SandboxError::Io { source, .. } if is_disk_full(source) => Reason::DiskFull,
         _ => usual,
@@ -176,7 +179,7 @@ mod tests {
             (SandboxError::Lost("x".into()), Reason::EngineLost),
             (io(ErrorKind::StorageFull), Reason::DiskFull),
             (io(ErrorKind::PermissionDenied), usual),
-            (SandboxError::Spawn { program: "x".into(), reason: "y".into() }, usual),
+            (SandboxError::Spawn { program: "x".into(), reason: "y".into() }, Reason::TaskInvalid),
             (SandboxError::NoSuchPath("x".into()), usual),
         ];
         for (error, reason) in pairs {

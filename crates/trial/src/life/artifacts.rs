@@ -188,7 +188,11 @@ mod tests {
             builder.append_link(&mut header(EntryType::Symlink, 0), "root", "/etc/passwd")?;
             // Each stays inside by its text alone; together they lead out.
             builder.append_link(&mut header(EntryType::Symlink, 0), "here", ".")?;
-            builder.append_link(&mut header(EntryType::Symlink, 0), "through", "here/here/../../etc/passwd")?;
+            builder.append_link(
+                &mut header(EntryType::Symlink, 0),
+                "through",
+                "here/here/../../etc/passwd",
+            )?;
             builder.append_link(&mut header(EntryType::Symlink, 0), "d/up", "..")?;
             builder.append_link(&mut header(EntryType::Symlink, 0), "around", "d/up/d/up/../etc/passwd")?;
             builder.append_data(&mut header(EntryType::Fifo, 0), "pipe", io::empty())

@@ -27,17 +27,23 @@ impl Life<'_> {
         round: &Round<'_>,
         course: &mut Course<'_>,
     ) -> Result<Graded, Failure> {
-        let usual = Reason::VerifierSetupFailed;
+        // The agent's files are what stands in the way, and another try is nothing that an agent may choose.
+        let usual = Reason::RewardUnsafe;
         // Whatever an agent put there is gone before the verifier starts, links included.
         access.remove(&["/logs/verifier", "/tests"], usual).await?;
-        self.open_logs(access, round).await?;
+        self.open_logs(access, round, usual).await?;
         // Where the agent was root, the program that removes may be its own.
-        match access.download("/logs/verifier", 1 << 20).await? {
-            Fetched::Archive(archive) if is_empty(&archive) => {}
-            _ => {
-                let detail = "what the agent left in /logs/verifier cannot be removed".to_owned();
-                return Err((Reason::RewardUnsafe, detail));
+        let left = match access.download("/logs/verifier", 1 << 20).await? {
+            Fetched::Archive(archive) if is_empty(&archive) => {
+                match access.download("/tests", 1 << 20).await? {
+                    Fetched::Missing => None,
+                    _ => Some("/tests"),
+                }
             }
+            _ => Some("/logs/verifier"),
+        };
+        if let Some(place) = left {
+            return Err((usual, format!("what the agent left in {place} cannot be removed")));
         }
         let tests = self.pack_tests(round)?;
         access.upload(&tests, "/tests", usual).await?;
@@ -71,14 +77,15 @@ impl Life<'_> {
         environment: &Environment<'_>,
         course: &mut Course<'_>,
     ) -> Result<Graded, Failure> {
-        let usual = Reason::VerifierSetupFailed;
-        access.upload(&log_directories(), "/logs", usual).await?;
+        access.upload(&log_directories(), "/logs", Reason::VerifierSetupFailed).await?;
+        // Artifacts are the agent's: what they break here is nothing that another try may be had for.
+        let usual = if crossings.is_empty() { Reason::VerifierSetupFailed } else { Reason::RewardUnsafe };
         for crossing in crossings {
             access.upload(&crossing.archive, &crossing.directory, usual).await?;
         }
         // After the artifacts: none of them can be a reward.
         access.remove(&["/logs/verifier"], usual).await?;
-        self.open_logs(access, round).await?;
+        self.open_logs(access, round, usual).await?;
         // A prebuilt image for the verifier brings its tests along.
         if environment.source.docker_image.is_none() || round.verifier.environment.is_none() {
             let tests = self.pack_tests(round)?;
@@ -111,9 +118,9 @@ impl Life<'_> {
         }
     }
 
-    async fn open_logs(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
+    async fn open_logs(&self, access: &Access<'_>, round: &Round<'_>, usual: Reason) -> Result<(), Failure> {
         let open = !matches!(round.verifier_user.as_str(), "0" | "root");
-        access.upload(&verifier_directory(open), "/logs", Reason::VerifierSetupFailed).await
+        access.upload(&verifier_directory(open), "/logs", usual).await
     }
 
     fn pack_tests(&self, round: &Round<'_>) -> Result<sandbox::Archive, Failure> {
