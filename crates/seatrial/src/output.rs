@@ -17,10 +17,29 @@ pub fn set_bar(bar: Option<ProgressBar>) {
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = bar;
 }
 
+/// What tasks and sandboxes say may hold anything. A terminal obeys control characters and turns text around, so those are
+/// shown as what they are.
+fn harmless(text: impl std::fmt::Display) -> String {
+    let obeyed = |c: char| match c {
+        '\n' | '\t' => false,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => c.is_control(),
+    };
+    let mut shown = String::new();
+    for c in text.to_string().chars() {
+        if obeyed(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 fn to_stderr(line: impl std::fmt::Display) {
     let bar = BAR.lock().unwrap_or_else(PoisonError::into_inner).clone();
     // Nobody is left to tell when standard error is gone.
-    let write = || drop(writeln!(io::stderr(), "{line}"));
+    let write = || drop(writeln!(io::stderr(), "{}", harmless(&line)));
     match bar {
         Some(bar) => bar.suspend(write),
         None => write(),
@@ -57,7 +76,7 @@ impl Output {
 
     /// A result for people; nothing in JSON mode.
     pub fn print(self, text: impl std::fmt::Display) -> Result {
-        if self.json { Ok(()) } else { print_line(text) }
+        if self.json { Ok(()) } else { print_line(harmless(text)) }
     }
 
     /// A result as one JSON document on one line; nothing in text mode.
@@ -74,10 +93,10 @@ impl Output {
         if failure.report.source_code().is_some() {
             let _ = write!(stderr, "{:?}", failure.report);
         } else {
-            let _ = writeln!(stderr, "error: {}", failure.report);
+            let _ = writeln!(stderr, "error: {}", harmless(&failure.report));
         }
         for hint in &failure.hints {
-            let _ = writeln!(stderr, "hint: {hint}");
+            let _ = writeln!(stderr, "hint: {}", harmless(hint));
         }
         self.json_error(failure);
     }
@@ -124,4 +143,16 @@ pub fn table<R: Into<Row>>(header: impl Into<Row>, rows: impl IntoIterator<Item 
 /// A number and its noun: `1 task`, `2 tasks`.
 pub fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_told_nothing_by_tasks() {
+        assert_eq!(harmless("naïve 名 1\n\t2"), "naïve 名 1\n\t2");
+        assert_eq!(harmless("\u{1b}[31m\u{7}\r\u{9b}"), "\\u{1b}[31m\\u{7}\\u{d}\\u{9b}");
+        assert_eq!(harmless("a\u{202e}b"), "a\\u{202e}b");
+    }
 }

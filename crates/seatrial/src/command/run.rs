@@ -19,6 +19,8 @@ use crate::workbench::{Places, Workbench, timed_job};
 
 /// More trials than these are not listed; `seatrial jobs show` does.
 const TABLE_LIMIT: usize = 100;
+/// No job holds more trials: all of them are planned before the first begins.
+const MOST_TRIALS: usize = 1_000_000;
 /// As many tasks that cannot be run are named.
 const WRONG_SHOWN: usize = 10;
 
@@ -45,6 +47,11 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
     );
     trial::distinct_names(&tasks).or_exit(Exit::Usage)?;
     let name = job_name(output, &jobs_dir, arguments, &identity)?;
+    let wanted = tasks.len().saturating_mul(agents.len()).saturating_mul(arguments.attempts as usize);
+    if wanted > MOST_TRIALS {
+        let message = format!("{wanted} trials are more than the {MOST_TRIALS} that one job may have");
+        return Err(Failure::new(Exit::Usage, message).hint("lower --attempts, or run several jobs"));
+    }
     let plan = Plan::new(&name, &tasks, &agents, arguments.attempts).or_exit(Exit::Usage)?;
     let planned = plan.trials().len();
     let spec = JobSpec {

@@ -84,6 +84,10 @@ on_every_engine!(
     missing_tools_are_named_and_never_a_silent_zero,
     what_trials_do_not_offer_is_refused_by_name,
     a_root_agent_that_breaks_the_tools_does_not_keep_its_reward,
+    no_agent_can_choose_another_try,
+    links_that_lead_out_together_do_not_reach_a_separate_verifier,
+    logs_with_names_of_any_bytes_are_kept,
+    settings_that_nothing_can_satisfy_are_the_tasks_fault,
 );
 
 /// Settings that every task here begins with.
@@ -648,7 +652,7 @@ fn missing_tools_are_named_and_never_a_silent_zero(engine: &Engine) {
     let zero = job.trial("zero");
     assert!(zero.is_rewarded(0.0));
     assert!(
-        zero.text("trial.log").contains("note: ToolNotFound (the verifier's shell did not find `mytool`)")
+        zero.text("trial.log").contains("note: tool_not_found (the verifier's shell did not find `mytool`)")
     );
     for task in ["none", "other-shell"] {
         let trial = job.trial(task);
@@ -700,6 +704,96 @@ fn a_root_agent_that_breaks_the_tools_does_not_keep_its_reward(engine: &Engine) 
             ["reward_unsafe", "reward_missing", "verifier_setup_failed"].contains(&trial.reason()),
             "{outcome}"
         );
+    }
+}
+
+fn no_agent_can_choose_another_try(engine: &Engine) {
+    let separate = "artifacts = [\"/app\"]\n[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 60\n\
+                    environment_mode = \"separate\"\n[environment]\nbuild_timeout_sec = 60\n";
+    let shells = "rm -f /bin/bash /usr/bin/bash /bin/sh /usr/bin/sh /bin/dash /usr/bin/dash\n";
+    let plant = "mkdir /tests; echo 1 > /tests/conftest.py\n\
+                 rm /usr/bin/rm; printf '#!/bin/bash\\nexit 0\\n' > /usr/bin/rm; chmod +x /usr/bin/rm\n";
+    let shelf = engine.shelf([
+        Task::new("logs").solution("rm -rf /logs; echo 1 > /logs\n"),
+        Task::new("rm").solution("rm -f /bin/rm /usr/bin/rm\n"),
+        Task::new("shells").solution(shells),
+        Task::new("tests").solution(plant),
+        Task::new("crossing")
+            .settings(separate)
+            .dockerfile_line("RUN mkdir /app/full && echo 1 > /app/full/file")
+            .solution("rm -rf /app/full; echo 1 > /app/full\n"),
+    ]);
+    let job = engine.run(&shelf);
+    for task in ["logs", "rm", "shells", "tests", "crossing"] {
+        let outcome = &job.trial(task).line["outcome"];
+        assert_eq!(outcome["failed"]["retryable"], false, "{task}: {outcome}");
+        assert_ne!(outcome["failed"]["class"], "infrastructure", "{task}: {outcome}");
+    }
+    for task in ["logs", "tests", "crossing"] {
+        assert_eq!(job.trial(task).reason(), "reward_unsafe", "{task}");
+    }
+}
+
+fn links_that_lead_out_together_do_not_reach_a_separate_verifier(engine: &Engine) {
+    let settings = "artifacts = [\"/app/out\"]\n[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 60\n\
+                    environment_mode = \"separate\"\n[environment]\nbuild_timeout_sec = 60\n";
+    let verifier = "if [ \"$(cat /app/out/answer)\" = \"$(cat /tests/expected)\" ]; then r=1; else r=0; fi\necho $r > /logs/verifier/reward.txt\n";
+    let task = |name: &str, solution: &str| {
+        Task::new(name)
+            .settings(settings)
+            .solution(&format!("mkdir /app/out; cd /app/out\n{solution}"))
+            .verifier(verifier)
+    };
+    let shelf = engine.shelf([
+        task("honest", "echo 42 > real; ln -s real answer\n"),
+        task("through", "ln -s . here; ln -s here/here/../../tests/expected answer\n"),
+        task("around", "mkdir -p a/b; ln -s ../.. a/b/up; ln -s a/b/up/a/b/up/../../tests/expected answer\n"),
+    ]);
+    for task in ["honest", "through", "around"] {
+        file(&shelf, task, "tests/expected", "42\n");
+    }
+    let job = engine.run(&shelf);
+    assert!(job.trial("honest").is_rewarded(1.0), "{}", job.trial("honest").line);
+    for task in ["through", "around"] {
+        assert!(job.trial(task).is_rewarded(0.0), "{}", job.trial(task).line);
+    }
+}
+
+fn logs_with_names_of_any_bytes_are_kept(engine: &Engine) {
+    let odd = "python3 -c \"open(b'/logs/agent/' + b'\\xff' * 80, 'w'); open(b'/logs/artifacts/' + b'\\xff' * 150, 'w')\"\n\
+               echo 1 > /logs/agent/plain.txt\n";
+    let shelf = engine.shelf([Task::new("odd").solution(&format!("{FIX}{odd}"))]);
+    let trial = engine.run(&shelf).trial("odd");
+    assert!(trial.is_rewarded(1.0), "{}", trial.line);
+    assert_eq!(trial.text("agent/plain.txt"), "1\n");
+    let manifest = trial.json("artifacts/manifest.json");
+    assert_ne!(manifest[0]["status"], "failed", "{manifest}");
+}
+
+fn settings_that_nothing_can_satisfy_are_the_tasks_fault(engine: &Engine) {
+    let task = |name: &str, agent: &str, environment: &str| {
+        Task::new(name).settings(&format!(
+            "[agent]\ntimeout_sec = 60\n{agent}\n[verifier]\ntimeout_sec = 60\n[environment]\n{environment}\n"
+        ))
+    };
+    let shelf = engine.shelf([
+        task("nobody", "user = \"no-such-user\"", ""),
+        task("nowhere", "", "workdir = \"/no/such/place\""),
+        task("zero-byte", "", "env = { A = \"1\\u00002\" }"),
+        task("many-processors", "", "cpus = 1e300"),
+        task("much-memory", "", "memory_mb = 17592186044416"),
+    ]);
+    let job = engine.run(&shelf);
+    for (task, word) in
+        [("nobody", "no-such-user"), ("nowhere", "/no/such/place"), ("zero-byte", "zero byte")]
+    {
+        let outcome = &job.trial(task).line["outcome"];
+        assert_eq!(job.trial(task).reason(), "task_invalid", "{outcome}");
+        assert!(outcome["failed"]["detail"].as_str().unwrap().contains(word), "{outcome}");
+    }
+    // More than there is of anything is no limit.
+    for task in ["many-processors", "much-memory"] {
+        assert!(job.trial(task).is_rewarded(1.0), "{}", job.trial(task).line);
     }
 }
 
