@@ -4,7 +4,8 @@
 //! ([`read_report`]), the tests a task requires, the exit status of the suite, and on the host the bytes of the
 //! reward files. What goes out: a [`Verdict`] ([`decide`]) and a [`Reward`] ([`read_reward`]). Everything here is a
 //! function from values to values; files, processes and time belong to the callers. [`vendored`] holds the Python
-//! twin that runs inside a task; tests keep the two equal.
+//! twin that runs inside a task and knows the formats of [`Framework`]; tests keep the two equal. [`profile_for`] says
+//! how the suite of a public repository is run and which [`LogFormat`] its log has.
 //!
 //! Invariants: a run that does not count never gets reward 1; an unreadable reward is an error and never 0; the
 //! same input gives the same verdict, byte for byte.

@@ -16,7 +16,7 @@ use super::{
 use crate::TestStatus;
 
 static HEADING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^(PASS|FAIL) +(?:\S+ +)??(\S+\.[A-Za-z]+)(?: \([0-9.]+ ?m?s\))?(?: +\([0-9.]+ [kKMG]B heap size\))? *$")
+    Regex::new(r"^ ?(PASS|FAIL) +(?:\S+ +)??(\S+\.[A-Za-z]+)(?: \([0-9.]+ ?m?s\))?(?: +\([0-9.]+ [kKMG]B heap size\))? *$")
         .expect("the pattern is fixed and valid")
 });
 static SKIPPED: LazyLock<Regex> =
@@ -157,7 +157,7 @@ mod tests {
 
     const VERBOSE: &str = "PASS test/till.test.js (6.249s)\n  ✓ opens (31 ms)\n  till\n    ✓ adds\n    deep\n      ✕ takes (1.2 s)\n\
         \x20     ○ skipped knows dollars\n      ✎ todo knows pounds\n\n  ● till › deep › takes\n\n    ✓ printed by a test\n\
-        \x1b[1mFAIL\x1b[22m test/door.test.js\n  ● Test suite failed to run\n\n    Cannot find module\n\
+        \x1b[7m\x1b[1m FAIL \x1b[22m\x1b[27m \x1b[2mtest/\x1b[22m\x1b[1mdoor.test.js\x1b[22m\n  ● Test suite failed to run\n\n    Cannot find module\n\
         PASS test/quiet.test.js\n  console.log\n    ✓ is a suite\n\n  console.log\n    ✓ printed by a test\n\n\
         PASS test/noise.test.js\n  ● Console\n\n    console.log test/noise.test.js:3\n      ✓ printed by a test\n\n\
         Test Suites: 1 failed, 2 passed, 3 total\nTests:       1 failed, 5 total\n    ✓ printed after the end\n";
