@@ -373,3 +373,45 @@ fn interrupt(process: u32) {
     let status = Command::new("sh").args(["-c", "kill -s INT \"$0\"", &process.to_string()]).status();
     assert!(status.unwrap().success());
 }
+
+#[test]
+fn what_stands_in_a_jobs_place_is_neither_followed_nor_waited_for() {
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("a"), Task::new("b")]);
+    assert_eq!(shelf.run("nop", "job").ended.code, Some(0));
+    let job = shelf.root().join("jobs/job");
+    let (trial, elsewhere) = (trials(&job).remove(0), shelf.root().join("elsewhere"));
+    std::fs::rename(&trial, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &trial).unwrap();
+    let before = crate::project::tree(&elsewhere);
+    // What a link leads to is no trial of this job: it is run again, and the other directory stays as it is.
+    let again = shelf.run("nop", "job");
+    assert_eq!(again.ended.code, Some(0), "{:?}", again.ended);
+    assert_eq!(again.lines().iter().filter(|line| line["earlier"] == false).count(), 1);
+    assert!(trial.symlink_metadata().unwrap().is_dir());
+    assert_eq!(crate::project::tree(&elsewhere), before);
+
+    let log = job.join("job.log");
+    std::fs::remove_file(&log).unwrap();
+    assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());
+    let refused = shelf.run("nop", "job").ended;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("job.log"), "{refused:?}");
+    std::fs::remove_file(&log).unwrap();
+    std::os::unix::fs::symlink(elsewhere.join("new"), &log).unwrap();
+    assert_eq!(shelf.run("nop", "job").ended.code, Some(1));
+    assert!(!elsewhere.join("new").exists());
+}
+
+#[test]
+fn a_job_of_endless_trials_is_refused() {
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("a")]);
+    let refused = shelf.run_with(&["-n", "4294967295"]).ended;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("4294967295 trials"), "{refused:?}");
+}
