@@ -59,8 +59,9 @@ pub async fn pull(project: &Project, lock: Option<&SeatrialLock>, wish: Wish) ->
     }
     let wanted = wish.fetch && project.recipe.materialize.workspace == Workspace::Sdist;
     let index = if wanted { Some(index(project)?) } else { None };
-    let remote = remote(project, wish.offline)?;
     let specs = specs(&project.recipe);
+    let elsewhere = specs.iter().any(|spec| !spec.place.is_local());
+    let remote = remote(project, elsewhere, wish.offline)?;
     let request = PullRequest {
         specs: &specs,
         base: &project.root,
@@ -83,9 +84,10 @@ fn no_lock() -> Failure {
     Failure::new(Exit::Usage, format!("{LOCK} is missing; run `seatrial source pull` first"))
 }
 
-/// Public repositories, with this project's cache.
-fn remote(project: &Project, offline: bool) -> Result<Remote> {
-    let settings = RemoteSettings::of_environment(&Environment::of_process(), project.state("downloads")?);
+/// Public repositories, with this project's cache. Settings for them trouble nobody whose sources are all here.
+fn remote(project: &Project, elsewhere: bool, offline: bool) -> Result<Remote> {
+    let environment = if elsewhere { Environment::of_process() } else { Environment::default() };
+    let settings = RemoteSettings::of_environment(&environment, project.state("downloads")?);
     let mut settings = settings.map_err(|error| Failure::from_error(exit(&error), &error))?;
     if offline {
         settings.offline = Some("--offline");

@@ -191,6 +191,11 @@ impl SourcePlace {
         }
     }
 
+    /// Whether the data lies on this machine.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::File(_) | Self::Dir(_) | Self::Manifest { .. })
+    }
+
     /// The place as the lock names it: another text means that the recipe has changed.
     pub fn origin(&self) -> String {
         let kind = self.kind();

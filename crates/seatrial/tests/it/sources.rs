@@ -100,6 +100,15 @@ fn a_data_set_of_the_hub_is_locked_and_later_stages_need_no_network() {
 }
 
 #[test]
+fn settings_for_servers_matter_where_servers_are_asked() {
+    let wrong = "hf_secret@nowhere";
+    let local = Project::new();
+    ended(local.command(&["source", "pull"]).env("HF_ENDPOINT", wrong)).with_code(0);
+    let said = ended(project_with_hub().command(&["source", "pull"]).env("HF_ENDPOINT", wrong)).with_code(2);
+    assert!(said.stderr.contains("HF_ENDPOINT") && !said.all().contains("hf_secret"), "{}", said.all());
+}
+
+#[test]
 fn a_locked_pull_never_writes() {
     let project = Project::new();
     let said = project.run(&["source", "pull", "--locked"]).with_code(2).stderr;

@@ -57,7 +57,21 @@ pub(super) fn json<T: DeserializeOwned>(ask: Ask<'_>, body: &[u8]) -> Result<T, 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_link_is_read_without_harm(text in "[<>;,= \"a-z/?:.-]{0,60}") {
+            let page = Url::parse("https://hub.invalid/x").unwrap();
+            let mut headers = HeaderMap::new();
+            headers.insert(LINK, text.parse().unwrap());
+            if let Some(next) = next_page(&headers, &page) {
+                prop_assert!(text.contains("next"), "{}", next);
+            }
+        }
+    }
 
     #[test]
     fn the_next_page_is_found_among_links() {

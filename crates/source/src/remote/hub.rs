@@ -152,7 +152,7 @@ impl<'r> Hub<'r> {
     ) -> Result<Fetched, RemoteError> {
         let what = format!("`{}` of {}", file.path, self.named(commit));
         if let Some(cache) = self.cache()
-            && let Some(fetched) = cache.verified(commit, file).await?
+            && let Some(fetched) = cache.verified(&self.remote.store, commit, file).await?
         {
             return Ok(fetched);
         }

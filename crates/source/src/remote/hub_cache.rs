@@ -9,6 +9,7 @@ use fs_err as fs;
 use super::download::Fetched;
 use super::error::RemoteError;
 use super::identity::{ContentId, RepoFile, is_commit, measure};
+use super::store::Store;
 
 /// The cached copy of one dataset repository.
 pub(super) struct HubCache {
@@ -79,15 +80,12 @@ impl HubCache {
     /// A file of a snapshot, if it is there and is what is expected. A damaged one is passed over.
     pub(super) async fn verified(
         &self,
+        store: &Store,
         commit: &str,
         file: &RepoFile,
     ) -> Result<Option<Fetched>, RemoteError> {
         let Some((path, _)) = self.blob(commit, &file.path)? else { return Ok(None) };
-        let real = path.clone();
-        let measured = tokio::task::spawn_blocking(move || measure(&real)).await;
-        let measured = measured
-            .map_err(|error| RemoteError::Worker { what: file.path.clone(), detail: error.to_string() })?
-            .map_err(|source| RemoteError::Io { path: path.clone(), source })?;
+        let measured = store.measured(&path).await?;
         let same = match &file.id {
             ContentId::Sha256(digest) => measured.sha256 == *digest,
             ContentId::Git(id) => measured.git == *id,
@@ -149,6 +147,7 @@ mod tests {
         fs::write(data.join("d.parquet"), "plain").unwrap();
 
         let cache = HubCache::new(home.path(), "o/n");
+        let store = Store::new(home.path().join("downloads"));
         assert_eq!(cache.commit("main").unwrap().as_deref(), Some(COMMIT));
         for revision in ["pr/1", "dev", "../refs/main", "pr"] {
             assert_eq!(cache.commit(revision).unwrap_or(None), None, "{revision}");
@@ -156,10 +155,10 @@ mod tests {
         let files = cache.files(COMMIT).unwrap();
         assert_eq!(files.keys().collect::<Vec<_>>(), ["data/a.parquet", "data/d.parquet"]);
         assert_eq!(files["data/a.parquet"].id, ContentId::Sha256(sha256));
-        let found = cache.verified(COMMIT, &files["data/a.parquet"]).await.unwrap().unwrap();
+        let found = cache.verified(&store, COMMIT, &files["data/a.parquet"]).await.unwrap().unwrap();
         assert_eq!((found.sha256, found.size), (sha256, 7));
         let other =
             RepoFile { id: ContentId::Sha256(ident::Digest::of("x")), ..files["data/a.parquet"].clone() };
-        assert_eq!(cache.verified(COMMIT, &other).await.unwrap(), None);
+        assert_eq!(cache.verified(&store, COMMIT, &other).await.unwrap(), None);
     }
 }

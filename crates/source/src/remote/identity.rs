@@ -61,6 +61,7 @@ pub(crate) fn is_commit(revision: &str) -> bool {
 }
 
 /// Size, SHA-256 and Git's blob id of a file, in one pass.
+#[derive(Debug, Clone)]
 pub(super) struct Measured {
     pub size: u64,
     pub sha256: Digest,
