@@ -49,12 +49,12 @@ const NO_JOB: &str = "00000000-0000-4000-8000-000000000000";
 fn ask(daemon: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let mut stream = UnixStream::connect(daemon.trim_start_matches("unix://")).unwrap();
     let body = body.to_string();
-    write!(
-        stream,
+    // At once: a daemon that has read enough to answer closes its end.
+    let request = format!(
         "{method} {path} HTTP/1.0\r\nHost: docker\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
-    )
-    .unwrap();
+    );
+    stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
