@@ -10,6 +10,7 @@ mod progress;
 mod project;
 mod sources;
 mod stage;
+mod transfers;
 mod trees;
 mod verifier;
 mod workbench;

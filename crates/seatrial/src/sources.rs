@@ -13,6 +13,7 @@ use source::{
 use crate::failure::{Exit, Failure, Result};
 use crate::output::Output;
 use crate::project::Project;
+use crate::transfers;
 
 /// Name of the lock file.
 pub const LOCK: &str = "seatrial.lock";
@@ -28,6 +29,8 @@ pub struct Wish {
     pub network: Network,
     /// Whether the network is left alone altogether.
     pub offline: bool,
+    /// Where progress is shown, if anywhere.
+    pub output: Option<Output>,
     /// Whether the source distributions that profiles name are fetched, where the recipe works with such.
     pub fetch: bool,
 }
@@ -35,8 +38,9 @@ pub struct Wish {
 /// Reads every source as it is locked, for a stage; with `fetch` also source distributions.
 pub async fn read(project: &Project, mode: PullMode, reading: Reading, fetch: bool) -> Result<Pulled> {
     let lock = SeatrialLock::load(&project.path(LOCK))?;
-    pull(project, lock.as_ref(), Wish { mode, reading, network: Network::Missing, offline: false, fetch })
-        .await
+    let network = Network::Missing;
+    let wish = Wish { mode, reading, network, offline: false, output: None, fetch };
+    pull(project, lock.as_ref(), wish).await
 }
 
 /// The lock that a pull goes by. A damaged one may be replaced when everything is accepted anyway.
@@ -72,7 +76,12 @@ pub async fn pull(project: &Project, lock: Option<&SeatrialLock>, wish: Wish) ->
         network: wish.network,
         index: index.as_ref(),
     };
-    source::pull(request).await.map_err(|error| failure(&error))
+    let pulling = source::pull(request);
+    let pulled = match wish.output {
+        Some(output) => transfers::shown(output, remote.transfers(), pulling).await,
+        None => pulling.await,
+    };
+    pulled.map_err(|error| failure(&error))
 }
 
 /// The lock as it stands.

@@ -29,6 +29,6 @@ pub use load::{LoadReport, Loaded, Reading, Records, load};
 pub use lock::{Drift, DriftCause, LockChange, LockedDistribution, LockedFile, LockedSource, SeatrialLock};
 pub use pull::{Network, PullMode, PullRequest, Pulled, pull};
 pub use read::{Faults, Place, RowFault, RowProblem, Spot};
-pub use remote::{Host, Remote, RemoteError, RemoteSettings, RetryRules, Secret};
+pub use remote::{Host, Remote, RemoteError, RemoteSettings, RetryRules, Secret, Transfers};
 pub use rows::{InstanceKey, TaskDirectory};
 pub use spec::{RepoSpec, Role, SourceKind, SourcePlace, SourceSpec, SpecError};

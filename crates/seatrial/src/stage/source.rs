@@ -22,6 +22,7 @@ pub fn run(output: Output, project: &Project, arguments: &Pull) -> Result {
         reading: Reading { strict: arguments.strict, ..Reading::default() },
         network: Network::Ask,
         offline: arguments.offline,
+        output: Some(output),
         fetch: true,
     };
     let pulled = carry_out(output, project, wish)?;
@@ -49,8 +50,14 @@ pub fn run(output: Output, project: &Project, arguments: &Pull) -> Result {
 
 /// Pulls for the stages that follow, and writes the lock. What the lock knows is not asked for again.
 pub fn pull(output: Output, project: &Project, mode: PullMode) -> Result<Pulled> {
-    let wish =
-        Wish { mode, reading: Reading::default(), network: Network::Missing, offline: false, fetch: true };
+    let wish = Wish {
+        mode,
+        reading: Reading::default(),
+        network: Network::Missing,
+        offline: false,
+        output: Some(output),
+        fetch: true,
+    };
     carry_out(output, project, wish)
 }
 

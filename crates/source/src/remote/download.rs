@@ -13,6 +13,7 @@ use super::answer::{bare_tag, text};
 use super::error::RemoteError;
 use super::http::{Ask, Failure, passing};
 use super::identity::{ContentId, Measured, RepoFile, measure};
+use super::transfers::FileCount;
 use crate::index::redacted;
 
 /// The largest file in bytes.
@@ -80,11 +81,12 @@ impl Remote {
         }
         self.online(|| ask.what.to_owned())?;
         let part = self.store.part(&format!("{} {} {}", redacted(ask.url), file.id.text(), file.size))?;
-        let mut progress = Progress { resumed: false, longest: length(&part)? };
-        progress.resumed = progress.longest > 0;
+        let longest = length(&part)?;
+        let mut progress = Progress { resumed: longest > 0, longest };
+        let mut count = self.transfers.begin(file.size);
         loop {
             self.client()?
-                .retrying(ask, async || self.attempt(ask, &expected, &part, &mut progress).await)
+                .retrying(ask, async || self.attempt(ask, &expected, &part, &mut progress, &mut count).await)
                 .await?;
             let measured = measure_part(ask.what, &part).await?;
             match compare(&ask, &expected, &measured) {
@@ -112,6 +114,7 @@ impl Remote {
         expected: &Expected<'_>,
         part: &Path,
         progress: &mut Progress,
+        count: &mut FileCount<'_>,
     ) -> Result<(), Failure> {
         let failed = |source| RemoteError::Io { path: part.to_owned(), source };
         let size = expected.file.size;
@@ -122,6 +125,7 @@ impl Remote {
             have = 0;
         }
         if have == size && size > 0 {
+            count.is_at(have);
             return Ok(());
         }
         let mut answered =
@@ -147,6 +151,7 @@ impl Remote {
         progress.resumed = have > 0;
         output.set_len(have).map_err(failed)?;
         output.seek(SeekFrom::Start(have)).map_err(failed)?;
+        count.is_at(have);
         loop {
             match answered.response.chunk().await {
                 Ok(Some(chunk)) => {
@@ -158,6 +163,7 @@ impl Remote {
                         return Err(wrong(&ask, expected, "size", format!("{size} bytes"), found).into());
                     }
                     output.write_all(&chunk).map_err(failed)?;
+                    count.is_at(have);
                 }
                 Ok(None) if have == size => return Ok(()),
                 Ok(None) => {

@@ -11,12 +11,14 @@ mod identity;
 mod retry;
 mod settings;
 mod store;
+mod transfers;
 
 use std::sync::OnceLock;
 
 pub use error::RemoteError;
 pub use retry::RetryRules;
 pub use settings::{Host, RemoteSettings, Secret};
+pub use transfers::Transfers;
 
 pub(crate) use code_host::CodeHost;
 pub(crate) use download::Fetched;
@@ -30,13 +32,19 @@ pub struct Remote {
     pub(crate) settings: RemoteSettings,
     pub(crate) store: Store,
     client: OnceLock<http::Client>,
+    transfers: Transfers,
 }
 
 impl Remote {
     /// Sets up connections and the cache. Nothing is sent, and nothing is written, before a file is wanted.
     pub fn new(settings: RemoteSettings) -> Self {
         let store = Store::new(settings.downloads.clone());
-        Self { settings, store, client: OnceLock::new() }
+        Self { settings, store, client: OnceLock::new(), transfers: Transfers::default() }
+    }
+
+    /// How much is to come, and how much has come.
+    pub fn transfers(&self) -> &Transfers {
+        &self.transfers
     }
 
     /// The connections. Certificates are read when the first one is wanted: most commands want none.
