@@ -175,9 +175,7 @@ impl Row {
         if let Value::String(text) = &value
             && !self.typed
         {
-            let number: f64 = text
-                .parse()
-                .map_err(|_| FieldFault::value(field, format!("is {text:?}; expected a number")))?;
+            let number: f64 = text.parse().map_err(|_| wrong_type(field, "a number", &value))?;
             return match non_finite(number) {
                 None => Ok(number),
                 Some(token) => Err(FieldFault::new(field, RowProblem::NonFinite(token))),

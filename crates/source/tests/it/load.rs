@@ -295,3 +295,90 @@ fn a_directory_gives_ids_or_task_directories() {
     let message = read(Role::Ids).unwrap_err().to_string();
     assert!(message.contains("entry 1, \"bad \""), "{message}");
 }
+
+#[test]
+fn csv_and_json_lines_give_the_same_evidence() {
+    let runs = |file, text: &str| match read_text(file, text, Role::Trajectories).unwrap() {
+        Records::Trajectories(loaded) => (loaded.rows, loaded.report),
+        other => panic!("another role came back: {other:?}"),
+    };
+    let csv = "\u{feff}model,resolved,traj_id,instance_id,extra\r\ngpt-4o,True,r1,a,x\r\n,false,r2,\"b,c\",\r\nm,maybe,r3,d,\r\nm,true\r\n";
+    let lines = r#"{"model": "gpt-4o", "resolved": true, "traj_id": "r1", "instance_id": "a"}
+{"resolved": false, "traj_id": "r2", "instance_id": "b,c"}"#;
+    let (rows, report) = runs("x.csv", csv);
+    assert_eq!(rows, runs("x.jsonl", lines).0);
+    assert_eq!(report.faults.total, 2);
+    assert_eq!(
+        (report.faults.shown[0].place, report.faults.shown[0].field.as_deref()),
+        (Place::Row(3), Some("resolved"))
+    );
+    assert_eq!((report.faults.shown[1].place, &report.faults.shown[1].field), (Place::Row(4), &None));
+    let mean = |text: &str| {
+        read_text("x.csv", format!("instance_id_or_commit_hash,reward_mean\na,{text}\n"), Role::RewardMeans)
+    };
+    let Records::RewardMeans(loaded) = mean("0.9999999999999999").unwrap() else {
+        panic!("another role came back");
+    };
+    assert_eq!(loaded.rows[0].reward_mean.to_bits(), 1.0_f64.to_bits() - 1);
+    for wrong in ["nan", "inf", "1.5", "-1"] {
+        assert!(mean(wrong).is_err(), "{wrong}");
+    }
+    assert_eq!(mean("high").unwrap_or_else(|_| panic!("a word was taken for a mean")).report().rows, 0);
+}
+
+#[test]
+fn torn_lines_cost_no_other_line() {
+    let line = |id: &str| format!(r#"{{"task_id": "{id}", "status": "completed"}}"#);
+    let torn = line("b").replacen("\", \"", "\",\n\"", 1);
+    let text = format!("{}\n{torn}\n{}{}\n{}", line("a"), line("c"), line("d"), &line("e")[..20]);
+    let Records::ImageStates(loaded) = read_text("x.jsonl", text, Role::ImageStates).unwrap() else {
+        panic!("another role came back");
+    };
+    assert_eq!(loaded.rows.iter().map(|row| row.task_id.as_str()).collect::<Vec<_>>(), ["a"]);
+    let places: Vec<_> = loaded.report.faults.shown.iter().map(|fault| fault.place).collect();
+    assert_eq!(places, [2, 3, 4, 5].map(Place::Line));
+    assert_eq!(loaded.report.faults.shown[3].problem, RowProblem::Cut);
+}
+
+#[test]
+fn control_characters_survive_and_a_column_may_be_null_for_long() {
+    let row = |n: usize, model: &str| {
+        format!(
+            r#"{{"traj_id": "r{n}", "instance_id": "a\u0000\u0007", "resolved": true, "model": {model}}}"#
+        )
+    };
+    let mut lines: Vec<String> = (0..2000).map(|n| row(n, "null")).collect();
+    lines.push(row(2000, "\"m\\u001f\""));
+    let Records::Trajectories(loaded) = read_text("x.jsonl", lines.join("\n"), Role::Trajectories).unwrap()
+    else {
+        panic!("another role came back");
+    };
+    assert_eq!(loaded.rows.len(), 2001);
+    assert_eq!(loaded.rows[2000].model.as_deref(), Some("m\u{1f}"));
+    assert_eq!(loaded.rows[0].instance_id, "a\0\u{7}");
+}
+
+#[test]
+fn keys_are_read_without_the_columns_that_nobody_asks_for() {
+    let keys = |text: &str| {
+        let base = tempfile::tempdir().unwrap();
+        fs::write(base.path().join("x.jsonl"), text).unwrap();
+        let found = reading(
+            base.path(),
+            "x.jsonl",
+            Role::Instances,
+            Reading { keys_only: true, ..Reading::default() },
+        );
+        match found {
+            Ok(Records::InstanceKeys(loaded)) => loaded,
+            other => panic!("another role came back: {other:?}"),
+        }
+    };
+    let mut broken = instance("a.2");
+    broken["patch"] = json!(null);
+    let loaded = keys(&format!("{}\n{broken}\n{}\n", instance("a.1"), instance("a.1")));
+    // The row without a patch is only found when its patch is asked for, and repetitions are for the reader to compare.
+    let ids: Vec<_> = loaded.rows.iter().map(|row| row.instance_id.as_str()).collect();
+    assert_eq!(ids, ["a.1", "a.2", "a.1"]);
+    assert_eq!((loaded.rows[0].repo.as_str(), loaded.rows[0].image_name.as_str()), ("r", "i"));
+}

@@ -144,3 +144,35 @@ async fn new_sources_are_locked_unless_the_lock_is_binding() {
         "entries of distributions were lost without an index"
     );
 }
+
+#[tokio::test]
+async fn keys_alone_are_read_only_where_the_lock_says_that_every_row_is_whole() {
+    let base = tempfile::tempdir().unwrap();
+    let row = |id: &str, patch: &str| {
+        format!(
+            "{{\"instance_id\": \"{id}\", \"patch\": {patch}, \"FAIL_TO_PASS\": [], \"PASS_TO_PASS\": [], \
+             \"image_name\": \"i\", \"repo\": \"r\", \"problem_statement\": \"\"}}\n"
+        )
+    };
+    let specs = [SourceSpec::file("rows", "rows.jsonl", Role::Instances)];
+    let remote = remote(base.path());
+    let read = async |lock: Option<&SeatrialLock>, keys_only| {
+        let (mode, reading) = (PullMode::Lock, Reading { keys_only, ..Reading::default() });
+        let base = base.path();
+        let network = Network::Ask;
+        let request =
+            PullRequest { specs: &specs, base, lock, mode, reading, remote: &remote, network, index: None };
+        pull(request).await.unwrap()
+    };
+    for (patch, whole) in [("\"\"", false), ("null", true)] {
+        fs::write(base.path().join("rows.jsonl"), row("a.1", "\"\"") + &row("a.2", patch)).unwrap();
+        let lock = read(None, false).await.lock;
+        let pulled = read(Some(&lock), true).await;
+        let rows = match &pulled.records["rows"] {
+            Records::Instances(loaded) if whole => loaded.rows.len(),
+            Records::InstanceKeys(loaded) if !whole => loaded.rows.len(),
+            other => panic!("another role came back: {other:?}"),
+        };
+        assert_eq!((rows, pulled.lock), (if whole { 1 } else { 2 }, lock));
+    }
+}
