@@ -63,6 +63,7 @@ pub async fn pull(project: &Project, lock: Option<&SeatrialLock>, wish: Wish) ->
     }
     let wanted = wish.fetch && project.recipe.materialize.workspace == Workspace::Sdist;
     let index = if wanted { Some(index(project)?) } else { None };
+    let index = if wish.offline { index.map(Index::without_network) } else { index };
     let specs = specs(&project.recipe);
     let elsewhere = specs.iter().any(|spec| !spec.place.is_local());
     let remote = remote(project, elsewhere, wish.offline)?;

@@ -65,7 +65,10 @@ fn with_hub(project: &Project, hub: &str, arguments: &[&str]) -> Ended {
 fn a_data_set_of_the_hub_is_locked_and_later_stages_need_no_network() {
     let project = project_with_hub();
     let first = hub(COMMIT, MEANS);
-    let pulled = with_hub(&project, &first, &["source", "pull", "--json"]).with_code(0).json();
+    let ended = with_hub(&project, &first, &["source", "pull", "--json", "--log", "trace"]).with_code(0);
+    assert!(ended.stderr.contains("TRACE"), "nothing was logged");
+    assert!(!ended.all().contains("hf_secret"), "a token stands in the log");
+    let pulled = ended.json();
     let rewards =
         pulled["sources"].as_array().unwrap().iter().find(|source| source["name"] == "rewards").unwrap();
     assert_eq!(rewards["revision"], COMMIT);

@@ -45,6 +45,15 @@ pub enum IndexError {
         /// The page or the file's address.
         url: String,
     },
+    /// The network may not be used.
+    #[error(
+        "source distribution {file} is not here, and no network may be used; \
+         pull once with a network, or put the file into SEATRIAL_SDIST_DIR"
+    )]
+    Offline {
+        /// The file, or package and version.
+        file: String,
+    },
     /// The content is not what is pinned.
     #[error(
         "{file} from {place} has sha256 {found}, but {wanted} is pinned; \

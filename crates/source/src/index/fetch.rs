@@ -147,13 +147,27 @@ pub struct Index {
     remote: OnceCell<(IndexLocation, Client)>,
     permits: Semaphore,
     flights: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    offline: bool,
 }
 
 impl Index {
     /// Prepares an index. Nothing is looked up before a file is missing, so that a full cache needs no network.
     pub fn new(settings: IndexSettings, environment: Environment) -> Self {
         let permits = Semaphore::new(CONCURRENCY);
-        Self { settings, environment, remote: OnceCell::new(), permits, flights: Mutex::default() }
+        Self {
+            settings,
+            environment,
+            remote: OnceCell::new(),
+            permits,
+            flights: Mutex::default(),
+            offline: false,
+        }
+    }
+
+    /// The same index that asks nobody: cache and directory must have everything.
+    #[must_use]
+    pub fn without_network(self) -> Self {
+        Self { offline: true, ..self }
     }
 
     /// The index that files are fetched from.
@@ -234,6 +248,9 @@ impl Index {
     }
 
     async fn take_from_index(&self, spec: &DistributionSpec) -> Result<FetchedDistribution, IndexError> {
+        if self.offline {
+            return Err(IndexError::Offline { file: spec.shown() });
+        }
         let (location, client) = self.remote().await?;
         let no_page = |detail: &str| IndexError::Spec { what: spec.shown(), detail: detail.to_owned() };
         let package =

@@ -244,3 +244,21 @@ async fn without_an_index_the_cache_still_serves() {
     let message = index.fetch(&wish(None)).await.unwrap_err().to_string();
     assert!(message.contains("SEATRIAL_INDEX_URL"), "{message}");
 }
+
+#[tokio::test]
+async fn without_network_only_what_is_here_is_given() {
+    let digest = Digest::of(content());
+    let server = Server::start(move |path, _| match path {
+        "/files/sdist" => Answer::Full(200, BYTES, content()),
+        _ => json_page(&digest.hex()),
+    });
+    let cache = tempfile::tempdir().unwrap();
+    let offline = || index(&server, cache.path()).without_network();
+    let refused = offline().fetch(&wish(Some(digest))).await.unwrap_err();
+    assert!(matches!(&refused, IndexError::Offline { file } if file == FILE), "{refused}");
+    assert_eq!(server.requests().len(), 0);
+    index(&server, cache.path()).fetch(&wish(Some(digest))).await.unwrap();
+    let asked = server.requests().len();
+    assert_eq!(offline().fetch(&wish(Some(digest))).await.unwrap().origin, FetchOrigin::Cache);
+    assert_eq!(server.requests().len(), asked);
+}

@@ -587,7 +587,7 @@ async fn task_directories_are_names_or_whole() {
     );
 }
 
-const POINTER: &str = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
+const POINTER: &str = "version https://git-lfs.invalid/spec/v1\noid sha256:0\nsize 5\n";
 
 /// The code host's answers for `lists/ids.txt` and its neighbours.
 fn code_host(content: &'static [u8]) -> Server {
