@@ -118,11 +118,9 @@ fn open_tasks(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Arc<TrialTask>>
         return Ok(tasks);
     }
     let (many, shown) = (wrong.len(), wrong.len().min(WRONG_SHOWN));
-    let mut message =
-        format!("{many} of {} tasks cannot be run:\n{}", found.len(), wrong[..shown].join("\n"));
-    if many > shown {
-        message += &format!("\nand {} more", many - shown);
-    }
+    let more = if many > shown { format!("\nand {} more", many - shown) } else { String::new() };
+    let listed = wrong[..shown].join("\n");
+    let message = format!("{many} of {} tasks cannot be run:\n{listed}{more}", found.len());
     Err(Failure::new(Exit::Usage, message)
         .hint("nothing was started; `seatrial check PATH` lists everything that is wrong"))
 }

@@ -59,7 +59,7 @@ fn trials_in_containers_end_as_they_do_in_the_native_sandbox() {
         return;
     }
     let mut prebuilt = contained("prebuilt");
-    prebuilt.settings += &format!("docker_image = \"{BASE}\"\n");
+    prebuilt.settings = format!("{}docker_image = \"{BASE}\"\n", prebuilt.settings);
     let shelf = Shelf::new([
         contained("good"),
         contained("wrong").solution("exit 7\n"),
