@@ -3,7 +3,9 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// What is kept in memory; a larger archive lies in an unnamed temporary file.
 const IN_MEMORY: usize = 1 << 20;
@@ -146,6 +148,49 @@ impl Write for ArchiveWriter {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Bytes of a name or link in a header.
+const LONGEST_NAME: usize = 100;
+
+/// Adds an entry in the GNU form: names and links that do not fit stand in entries of their own in front, whatever bytes they
+/// are made of. [`tar::Builder`] refuses long names that are no UTF-8.
+pub fn append_entry(
+    builder: &mut tar::Builder<impl Write>,
+    header: &mut tar::Header,
+    name: &Path,
+    link: Option<&Path>,
+    content: impl Read,
+) -> io::Result<()> {
+    let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+    let (name, link) = (bytes(name), link.map(bytes).unwrap_or_default());
+    for (text, kind) in [(&link, b'K'), (&name, b'L')] {
+        if text.len() > LONGEST_NAME {
+            let mut long = tar::Header::new_gnu();
+            put(&mut long.as_old_mut().name, b"././@LongLink");
+            long.set_mode(0o644);
+            long.set_uid(0);
+            long.set_gid(0);
+            long.set_mtime(0);
+            long.set_entry_type(tar::EntryType::new(kind));
+            // A zero byte ends the text.
+            long.set_size(text.len() as u64 + 1);
+            long.set_cksum();
+            builder.append(&long, text.chain(&[0_u8][..]))?;
+        }
+    }
+    let old = header.as_old_mut();
+    put(&mut old.name, &name);
+    put(&mut old.linkname, &link);
+    header.set_cksum();
+    builder.append(header, content)
+}
+
+/// Fills a field of a header with as much of a text as there is room for.
+fn put(field: &mut [u8; LONGEST_NAME], text: &[u8]) {
+    let kept = text.len().min(LONGEST_NAME);
+    field.fill(0);
+    field[..kept].copy_from_slice(&text[..kept]);
 }
 
 #[cfg(test)]

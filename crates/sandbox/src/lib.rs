@@ -18,7 +18,7 @@ mod removal;
 mod resolve;
 mod shared;
 
-pub use archive::{Archive, ArchiveReader, ArchiveWriter};
+pub use archive::{Archive, ArchiveReader, ArchiveWriter, append_entry};
 pub use engine::{
     Capture, Door, Engine, EngineImage, ExecOutcome, ExecSpec, ExitStatus, HostService, Limits, Network,
     Output, Root, Sandbox, SandboxSpec, Usage,

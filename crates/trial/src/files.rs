@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use fs_err as fs;
 use fs_err::File;
-use sandbox::{Archive, ArchiveWriter};
+use sandbox::{Archive, ArchiveWriter, append_entry};
 
 /// Nothing of a task that travels into a sandbox is larger than this.
 const PACK_LIMIT: u64 = 2 << 30;
@@ -161,13 +161,14 @@ fn pack_into(
                 header.set_entry_type(tar::EntryType::Directory);
                 header.set_mode(0o755);
                 header.set_size(0);
-                builder.append_data(&mut header, &path, io::empty())?;
+                append_entry(builder, &mut header, &path, None, io::empty())?;
                 pending.push(path);
             } else if metadata.is_symlink() {
                 header.set_entry_type(tar::EntryType::Symlink);
                 header.set_mode(0o777);
                 header.set_size(0);
-                builder.append_link(&mut header, &path, std::fs::read_link(entry.path())?)?;
+                let to = std::fs::read_link(entry.path())?;
+                append_entry(builder, &mut header, &path, Some(&to), io::empty())?;
             } else if metadata.is_file() {
                 *size += metadata.len();
                 if *size > PACK_LIMIT {
@@ -176,7 +177,7 @@ fn pack_into(
                 header.set_mode(mode_of(&metadata, &path));
                 header.set_size(metadata.len());
                 let file = std::fs::File::open(entry.path())?;
-                builder.append_data(&mut header, &path, file.take(metadata.len()))?;
+                append_entry(builder, &mut header, &path, None, file.take(metadata.len()))?;
             } else {
                 return Err(io::Error::other(format!(
                     "{} is neither a file nor a directory",

@@ -762,8 +762,15 @@ fn links_that_lead_out_together_do_not_reach_a_separate_verifier(engine: &Engine
 fn logs_with_names_of_any_bytes_are_kept(engine: &Engine) {
     let odd = "python3 -c \"open(b'/logs/agent/' + b'\\xff' * 80, 'w'); open(b'/logs/artifacts/' + b'\\xff' * 150, 'w')\"\n\
                echo 1 > /logs/agent/plain.txt\n";
-    let shelf = engine.shelf([Task::new("odd").solution(&format!("{FIX}{odd}"))]);
-    let trial = engine.run(&shelf).trial("odd");
+    let separate = "artifacts = [\"/app\"]\n[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 60\n\
+                    environment_mode = \"separate\"\n[environment]\nbuild_timeout_sec = 60\n";
+    let shelf = engine.shelf([
+        Task::new("odd").solution(&format!("{FIX}{odd}")),
+        Task::new("crossing").settings(separate).solution(&format!("{FIX}{odd}")),
+    ]);
+    let job = engine.run(&shelf);
+    assert!(job.trial("crossing").is_rewarded(1.0), "{}", job.trial("crossing").line);
+    let trial = job.trial("odd");
     assert!(trial.is_rewarded(1.0), "{}", trial.line);
     assert_eq!(trial.text("agent/plain.txt"), "1\n");
     let manifest = trial.json("artifacts/manifest.json");

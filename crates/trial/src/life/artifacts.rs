@@ -3,7 +3,7 @@
 use std::io;
 
 use globset::GlobBuilder;
-use sandbox::Archive;
+use sandbox::{Archive, append_entry};
 use tar::EntryType;
 
 use crate::files::plain_name;
@@ -79,18 +79,18 @@ pub(super) fn for_crossing(archive: &Archive, excludes: &Excludes) -> io::Result
             match entry.header().entry_type() {
                 EntryType::Directory => {
                     header.set_entry_type(EntryType::Directory);
-                    builder.append_data(&mut header, &path, io::empty())?;
+                    append_entry(builder, &mut header, &path, None, io::empty())?;
                 }
                 EntryType::Symlink => {
                     let Some(target) = entry.link_name()?.map(std::borrow::Cow::into_owned) else { continue };
                     if stays_inside(&name, &target.to_string_lossy()) {
                         header.set_entry_type(EntryType::Symlink);
-                        builder.append_link(&mut header, &path, &target)?;
+                        append_entry(builder, &mut header, &path, Some(&target), io::empty())?;
                     }
                 }
                 kind if kind.is_file() => {
                     header.set_size(entry.size());
-                    builder.append_data(&mut header, &path, entry)?;
+                    append_entry(builder, &mut header, &path, None, entry)?;
                 }
                 _ => {}
             }

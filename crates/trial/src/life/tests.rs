@@ -72,7 +72,10 @@ impl Sandbox for Hangs {
         Ok(())
     }
 
-    async fn download(&self, _: &str, _: u64) -> Result<Archive, SandboxError> {
+    async fn download(&self, path: &str, _: u64) -> Result<Archive, SandboxError> {
+        if path == "/tests" {
+            return Err(SandboxError::NoSuchPath(path.to_owned()));
+        }
         Archive::pack(|_| Ok(())).map_err(|source| SandboxError::Io { doing: "packing".into(), source })
     }
 

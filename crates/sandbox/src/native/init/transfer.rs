@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Times
 use rustix::io::Errno;
 use tar::{Builder, Entry, EntryType, Header};
 
+use crate::archive::append_entry;
 use crate::native::init::entry::step;
 use crate::native::wire::{self, Reply, TransferRequest};
 
@@ -257,7 +258,7 @@ fn pack_entry(
                 return Ok(());
             };
             header.set_entry_type(EntryType::Directory);
-            append(archive, &mut header, at, None, io::empty())?;
+            append_entry(archive, &mut header, at, None, io::empty())?;
             pack_directory(archive, directory.as_fd(), at, depth + 1)
         }
         FileType::Symlink => {
@@ -265,7 +266,13 @@ fn pack_entry(
                 return Ok(());
             };
             header.set_entry_type(EntryType::Symlink);
-            append(archive, &mut header, at, Some(to.as_bytes()), io::empty())
+            append_entry(
+                archive,
+                &mut header,
+                at,
+                Some(OsStr::from_bytes(to.as_bytes()).as_ref()),
+                io::empty(),
+            )
         }
         FileType::RegularFile => {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -280,55 +287,11 @@ fn pack_entry(
             header.set_size(size);
             header.set_entry_type(EntryType::Regular);
             // A file that shrinks meanwhile is filled up, one that grows is cut: the stream stays well-formed.
-            append(archive, &mut header, at, None, file.chain(io::repeat(0)).take(size))
+            append_entry(archive, &mut header, at, None, file.chain(io::repeat(0)).take(size))
         }
         // Sockets, pipes and devices mean nothing outside.
         _ => Ok(()),
     }
-}
-
-/// Adds an entry in the GNU form: names and links that do not fit stand in entries of their own in front, whatever bytes they
-/// are made of.
-fn append(
-    archive: &mut Archive,
-    header: &mut Header,
-    name: &Path,
-    link: Option<&[u8]>,
-    content: impl Read,
-) -> io::Result<()> {
-    let name = name.as_os_str().as_bytes();
-    for (text, kind) in [(link.unwrap_or_default(), b'K'), (name, b'L')] {
-        if text.len() > LONGEST_NAME {
-            let mut long = Header::new_gnu();
-            put_name(&mut long, b"././@LongLink");
-            long.set_mode(0o644);
-            long.set_uid(0);
-            long.set_gid(0);
-            long.set_mtime(0);
-            long.set_entry_type(EntryType::new(kind));
-            // A zero byte ends the text.
-            long.set_size(text.len() as u64 + 1);
-            long.set_cksum();
-            archive.append(&long, text.chain(&[0_u8][..]))?;
-        }
-    }
-    put_name(header, name);
-    if let Some(link) = link {
-        let old = header.as_old_mut();
-        let kept = link.len().min(LONGEST_NAME);
-        old.linkname[..kept].copy_from_slice(&link[..kept]);
-    }
-    header.set_cksum();
-    archive.append(header, content)
-}
-
-/// Bytes of a name or link in a header.
-const LONGEST_NAME: usize = 100;
-
-/// Puts as much of a name into a header as there is room for.
-fn put_name(header: &mut Header, name: &[u8]) {
-    let kept = name.len().min(LONGEST_NAME);
-    header.as_old_mut().name[..kept].copy_from_slice(&name[..kept]);
 }
 
 fn header(stat: &Stat) -> Header {
