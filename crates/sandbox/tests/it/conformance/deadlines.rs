@@ -84,15 +84,7 @@ pub async fn a_call_nobody_waits_for_ends_its_command(ground: &Ground) {
             }
         } => {}
     }
-    let mut left = others(&*sandbox).await;
-    for _ in 0..200 {
-        if left.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        left = others(&*sandbox).await;
-    }
-    assert_eq!(left, [""; 0]);
+    nothing_runs_soon(&*sandbox).await;
     sandbox.destroy().await.unwrap();
 }
 
@@ -121,6 +113,19 @@ pub async fn a_command_cannot_shake_its_supervisor_off(ground: &Ground) {
         sh("kill -KILL 1; kill -TERM 1; kill -KILL $PPID; sleep 0.2; while :; do sleep 1; done");
     command.timeout = Some(Duration::from_secs(20));
     assert_eq!(sandbox.exec(&command).await.unwrap().status, ExitStatus::Signal(9));
-    assert_eq!(others(&*sandbox).await, [""; 0]);
+    nothing_runs_soon(&*sandbox).await;
     sandbox.destroy().await.unwrap();
+}
+
+/// Waits for what was killed and is not quite gone on a busy machine.
+async fn nothing_runs_soon(sandbox: &dyn Sandbox) {
+    let mut left = others(sandbox).await;
+    for _ in 0..200 {
+        if left.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        left = others(sandbox).await;
+    }
+    assert_eq!(left, [""; 0]);
 }
