@@ -21,8 +21,10 @@ use crate::life::Life;
 use crate::schedule::{Admission, Admitted, Refused};
 use crate::{Agent, Budgets, Event, TrialError, TrialTask, name};
 
-/// How often the job's `result.json` is rewritten while trials end.
+/// How often the job's `result.json` is rewritten at most while trials end.
 const REWRITE: Duration = Duration::from_secs(1);
+/// Writing it takes longer the more trials there are; no more than one part in so many of the time goes there.
+const REWRITE_SHARE: u32 = 20;
 /// The longest wait before another try.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -104,6 +106,8 @@ struct State {
     begun: bool,
     finished: bool,
     written: Option<Instant>,
+    /// How long it took to write the result the last time.
+    writing: Duration,
 }
 
 /// One ended trial.
@@ -341,7 +345,8 @@ impl Job {
         let due = {
             let mut state = self.state();
             state.tally.add(ended(trial, record));
-            let due = state.written.is_none_or(|at| at.elapsed() >= REWRITE);
+            let pause = REWRITE.max(state.writing * REWRITE_SHARE);
+            let due = state.written.is_none_or(|at| at.elapsed() >= pause);
             if due {
                 state.written = Some(Instant::now());
             }
@@ -444,8 +449,8 @@ impl Job {
     }
 
     fn write_result(&self) -> Result<(), TrialError> {
-        let now = job::local(Timestamp::now(), &self.zone);
-        let state = self.state();
+        let (began, now) = (Instant::now(), job::local(Timestamp::now(), &self.zone));
+        let mut state = self.state();
         let begun = state.tally.ended() + state.tally.running;
         let total = if state.finished { begun } else { self.spec.planned.max(begun) };
         let result = JobResult {
@@ -460,7 +465,7 @@ impl Job {
         // The state is held until the file is written, so that an older count never replaces a newer one.
         let text = job::to_text(&result)?;
         artifact::write_atomic(&self.path().join("result.json"), text.as_bytes())?;
-        drop(state);
+        state.writing = began.elapsed();
         Ok(())
     }
 }
