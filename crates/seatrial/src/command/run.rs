@@ -108,10 +108,14 @@ fn open_tasks(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Arc<TrialTask>>
     let (mut tasks, mut wrong) = (Vec::new(), Vec::new());
     let opened: Vec<_> =
         found.par_iter().map(|(directory, source)| TrialTask::open(directory, source.as_deref())).collect();
-    for task in opened {
+    for (task, (directory, _)) in opened.into_iter().zip(&found) {
         match task {
             Ok(task) => tasks.push(Arc::new(task)),
-            Err(error) => wrong.push(error.to_string()),
+            Err(error) => {
+                let (error, place) = (error.to_string(), directory.display().to_string());
+                // Some errors begin with the place themselves.
+                wrong.push(if error.starts_with(&place) { error } else { format!("{place}: {error}") });
+            }
         }
     }
     if wrong.is_empty() {

@@ -460,3 +460,23 @@ fn job_files_have_harbors_fields_in_harbors_order() {
     let ours = job.trial("silent").text("exception.txt");
     assert!(ours.contains("RewardFileNotFoundError"), "{ours}");
 }
+
+#[test]
+fn tasks_that_cannot_be_run_are_named_with_what_is_wrong() {
+    let shelf = Shelf::new([
+        Task::new("good"),
+        Task::new("linked"),
+        Task::new("odd").settings("[agent]\ntimeout_sec = nan\n"),
+    ]);
+    std::os::unix::fs::symlink("/etc/passwd", shelf.tasks().join("linked/tests/link")).unwrap();
+    let refused = shelf.run("nop", "job").ended;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for line in [
+        "2 of 3 tasks cannot be run",
+        "tasks/linked: link `tests/link` leads out",
+        "tasks/odd is not a valid task",
+    ] {
+        assert!(refused.stderr.contains(line), "{refused:?}");
+    }
+    assert!(!shelf.root().join("jobs").exists());
+}
