@@ -1,6 +1,6 @@
 //! Candidates: instance rows reduced to what a plan asks for, and the check that every id means one task.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ident::{CanonicalError, Digest, RepoKey, TaskId, to_canonical_json};
 use record::Instance;
@@ -41,7 +41,7 @@ impl Candidate {
 }
 
 /// The candidates by id, one row each.
-pub(crate) type Catalog<'a> = BTreeMap<&'a str, &'a Candidate>;
+pub(crate) type Catalog<'a> = HashMap<&'a str, &'a Candidate>;
 
 /// Collapses repeated rows and refuses contradicting ones and ids that cannot be told apart safely.
 pub(crate) fn catalog<'a>(
@@ -49,21 +49,27 @@ pub(crate) fn catalog<'a>(
     errors: &mut Vec<InputError>,
     notes: &mut Vec<Note>,
 ) -> Catalog<'a> {
-    let mut catalog = Catalog::new();
+    let mut catalog = Catalog::with_capacity(input.instances.len());
+    let mut several: BTreeSet<&str> = BTreeSet::new();
+    let mut hostile: BTreeMap<&str, InputError> = BTreeMap::new();
+    for row in &input.instances {
+        if catalog.insert(&row.id, row).is_some() {
+            several.insert(&row.id);
+        }
+        if let Err(error) = TaskId::new(row.id.as_str()) {
+            hostile.insert(&row.id, InputError::TaskId(error));
+        }
+    }
+    errors.extend(hostile.into_values());
     let mut repeated: BTreeMap<String, u64> = BTreeMap::new();
-    let mut rows: Vec<&Candidate> = input.instances.iter().collect();
-    rows.sort_unstable();
-    for run in rows.chunk_by(|a, b| a.id == b.id) {
-        let first = run[0];
-        if run.len() > 1 && (first.row.is_none() || run.iter().any(|row| *row != first)) {
-            errors.push(InputError::InstanceConflict { id: first.id.clone(), rows: run.len() as u64 });
-        } else if run.len() > 1 {
-            repeated.insert(first.id.clone(), run.len() as u64);
+    for id in several {
+        let rows: Vec<&Candidate> = input.instances.iter().filter(|row| row.id == id).collect();
+        let (first, count) = (rows[0], rows.len() as u64);
+        if first.row.is_none() || rows.iter().any(|row| *row != first) {
+            errors.push(InputError::InstanceConflict { id: id.to_owned(), rows: count });
+        } else {
+            repeated.insert(id.to_owned(), count);
         }
-        if let Err(error) = TaskId::new(first.id.as_str()) {
-            errors.push(InputError::TaskId(error));
-        }
-        catalog.insert(&first.id, first);
     }
     if !repeated.is_empty() {
         notes.push(Note::RepeatedInstances { rows: repeated });
@@ -77,8 +83,22 @@ pub(crate) fn catalog<'a>(
 fn near_ids(input: &PlanInput, errors: &mut Vec<InputError>) {
     let instances = input.instances.iter().map(|candidate| (candidate.id.as_str(), "instances"));
     let listed = input.sets.iter().flat_map(|(name, ids)| ids.iter().map(|id| (id.as_str(), name.as_str())));
+    let fold = |id: &str| id.trim().to_lowercase();
+    // Almost always there is no such pair, so that one pass over all ids is enough.
+    let mut first: HashMap<String, &str> = HashMap::with_capacity(input.instances.len());
+    let mut meeting: HashSet<String> = HashSet::new();
+    for (id, _) in instances.clone().chain(listed.clone()) {
+        let folded = fold(id);
+        match first.get(folded.as_str()) {
+            Some(other) if *other != id => drop(meeting.insert(folded)),
+            Some(_) => {}
+            None => drop(first.insert(folded, id)),
+        }
+    }
     let mut places: BTreeMap<&str, &str> = BTreeMap::new();
-    for (id, place) in instances.chain(listed) {
+    for (id, place) in
+        instances.chain(listed).filter(|(id, _)| !meeting.is_empty() && meeting.contains(&fold(id)))
+    {
         places.entry(id).or_insert(place);
     }
     let mut folded: Vec<(String, &str, &str)> =

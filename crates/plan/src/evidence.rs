@@ -1,6 +1,6 @@
 //! Evidence: who solved which candidate, how often, and the tier that follows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use record::{ImageState, ImageStatus, RewardMean, SweMaster, Trajectory};
 
@@ -95,9 +95,9 @@ pub(crate) fn tier(official: Families, rollouts: SweMaster, rule: CrossSource) -
 /// All evidence by candidate.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence<'a> {
-    official: BTreeMap<&'a str, Families>,
-    rollouts: BTreeMap<&'a str, SweMaster>,
-    images: BTreeMap<&'a str, ImageStatus>,
+    official: HashMap<&'a str, Families>,
+    rollouts: HashMap<&'a str, SweMaster>,
+    images: HashMap<&'a str, ImageStatus>,
 }
 
 impl<'a> Evidence<'a> {
@@ -161,25 +161,37 @@ impl<'a> Evidence<'a> {
                 count(model, 1);
             }
         }
-        let mut rows: Vec<&Trajectory> = input.trajectories.iter().collect();
-        rows.sort_unstable_by_key(|row| (&row.traj_id, &row.instance_id, &row.model, row.resolved));
-        for run in rows.chunk_by(|a, b| a.traj_id == b.traj_id) {
-            if let Some((first, second)) = disagreement(run) {
+        let mut runs: HashMap<&str, Run> = HashMap::with_capacity(input.trajectories.len());
+        let mut contradicting: BTreeSet<&str> = BTreeSet::new();
+        for row in &input.trajectories {
+            let run = runs.entry(&row.traj_id).or_insert(Run { first: row, model: None, rows: 0 });
+            run.rows += 1;
+            if !run.agrees(row) {
+                contradicting.insert(&row.traj_id);
+            } else if run.model.is_none() {
+                run.model = row.model.as_deref();
+            }
+        }
+        for traj_id in contradicting {
+            runs.remove(traj_id);
+            let mut rows: Vec<&Trajectory> =
+                input.trajectories.iter().filter(|row| row.traj_id == traj_id).collect();
+            rows.sort_unstable_by_key(|row| (&row.instance_id, &row.model, row.resolved));
+            if let Some((first, second)) = disagreement(&rows) {
                 let (first, second) = (Box::new(first.clone()), Box::new(second.clone()));
                 errors.push(InputError::TrajectoryConflict { first, second });
-                continue;
             }
-            if !run[0].resolved {
-                continue;
-            }
-            let mapping = match run.iter().find_map(|row| row.model.as_deref()) {
+        }
+        for run in runs.into_values().filter(|run| run.first.resolved) {
+            let mapping = match run.model {
                 Some(model) => count(model, 0),
-                None => count(NO_MODEL, run.len() as u64),
+                None => count(NO_MODEL, run.rows),
             };
+            let id = run.first.instance_id.as_str();
             if let Some(Mapping::Family(family)) = mapping
-                && catalog.contains_key(run[0].instance_id.as_str())
+                && catalog.contains_key(id)
             {
-                self.official.entry(&run[0].instance_id).or_default().insert(family);
+                self.official.entry(id).or_default().insert(family);
             }
         }
         let rows_of = |wanted: Option<Mapping>| -> BTreeMap<String, u64> {
@@ -237,6 +249,21 @@ impl<'a> Evidence<'a> {
             }
             self.images.insert(&first.task_id, first.status);
         }
+    }
+}
+
+/// One run: its first row, and what the others add.
+struct Run<'a> {
+    first: &'a Trajectory,
+    model: Option<&'a str>,
+    rows: u64,
+}
+
+impl Run<'_> {
+    /// Whether one more row can be right together with those before it.
+    fn agrees(&self, row: &Trajectory) -> bool {
+        let model = self.model.is_none() || row.model.is_none() || self.model == row.model.as_deref();
+        model && self.first.resolved == row.resolved && self.first.instance_id == row.instance_id
     }
 }
 

@@ -1,6 +1,6 @@
 //! The plan as a whole: inputs are checked, pools are filled in turn, documents are written down.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use artifact::Document;
 use ident::TaskId;
@@ -95,7 +95,7 @@ fn planned(pool: &Pool, member: &Member) -> PlannedTask {
     }
 }
 
-pub(crate) type Ids<'a> = BTreeSet<&'a str>;
+pub(crate) type Ids<'a> = HashSet<&'a str>;
 
 /// Collapses repeated ids of every list.
 fn named_sets<'a>(
@@ -162,7 +162,7 @@ impl<'a> Planner<'a> {
             unforced.retain(|id| !forced.contains(id));
             self.check_forced(rules, &members, &forced);
             for (stage, earlier) in &memberships {
-                let ids: Vec<String> = earlier.intersection(&members).map(|id| (*id).to_owned()).collect();
+                let ids = owned(earlier.intersection(&members).copied());
                 if !ids.is_empty() {
                     let (first, second) = ((*stage).to_owned(), rules.stage.clone());
                     self.errors.push(InputError::Overlap { first, second, ids });
@@ -178,7 +178,7 @@ impl<'a> Planner<'a> {
             memberships.push((&rules.stage, members));
         }
         if !unforced.is_empty() {
-            self.errors.push(InputError::CanaryNotForced { ids: owned(unforced) });
+            self.errors.push(InputError::CanaryNotForced { ids: owned(unforced.into_iter()) });
         }
         pools
     }
@@ -203,11 +203,11 @@ impl<'a> Planner<'a> {
         let stage = || rules.stage.clone();
         let outside: Ids = forced.difference(members).copied().collect();
         if !outside.is_empty() {
-            self.errors.push(InputError::ForcedOutside { stage: stage(), ids: owned(outside) });
+            self.errors.push(InputError::ForcedOutside { stage: stage(), ids: owned(outside.into_iter()) });
         }
         let unknown: Ids = forced.iter().filter(|id| !self.catalog.contains_key(*id)).copied().collect();
         if !unknown.is_empty() {
-            self.errors.push(InputError::ForcedUnknown { stage: stage(), ids: owned(unknown) });
+            self.errors.push(InputError::ForcedUnknown { stage: stage(), ids: owned(unknown.into_iter()) });
         }
         let (forced, target) = (forced.len() as u64, rules.target);
         if forced > target {
@@ -217,19 +217,20 @@ impl<'a> Planner<'a> {
 
     /// Looks up the members; `mark` sets what the pool's lists say about each.
     fn pool(&mut self, rules: &'a PoolRules, ids: &Ids<'a>, mark: impl Fn(&mut Member<'a>)) -> Pool<'a> {
-        let mut members = Vec::new();
+        let mut members = Vec::with_capacity(ids.len());
         let mut strangers = Vec::new();
-        for id in ids {
+        let mut homeless: BTreeMap<&str, InputError> = BTreeMap::new();
+        for &id in ids {
             let Some(candidate) = self.catalog.get(id) else {
-                strangers.push((*id).to_owned());
+                strangers.push(id);
                 continue;
             };
             // An id that is none was reported with the catalog.
-            let Ok(task_id) = TaskId::new(*id) else { continue };
+            let Ok(task_id) = TaskId::new(id) else { continue };
             let repo = match candidate.repo_key(&task_id) {
                 Ok(key) => self.input.aliases.canonical(key),
                 Err(error) => {
-                    self.errors.push(error);
+                    homeless.insert(id, error);
                     continue;
                 }
             };
@@ -250,14 +251,19 @@ impl<'a> Planner<'a> {
             mark(&mut member);
             members.push(member);
         }
+        self.errors.extend(homeless.into_values());
         let not_instances = strangers.len() as u64;
         if !strangers.is_empty() {
-            self.notes.push(Note::NotInstances { stage: rules.stage.clone(), ids: strangers });
+            self.notes
+                .push(Note::NotInstances { stage: rules.stage.clone(), ids: owned(strangers.into_iter()) });
         }
         Pool { rules, cap: rules.cap.of(rules.target), not_instances, members }
     }
 }
 
-fn owned(ids: Ids) -> Vec<String> {
-    ids.into_iter().map(str::to_owned).collect()
+/// The ids in order, for messages.
+fn owned<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut ids: Vec<String> = ids.map(str::to_owned).collect();
+    ids.sort_unstable();
+    ids
 }

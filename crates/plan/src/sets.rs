@@ -1,6 +1,6 @@
 //! Set expressions: union `|`, intersection `&`, difference `-` and parentheses over named id sets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -62,13 +62,13 @@ impl SetExpr {
     /// The ids that the expression stands for; `lookup` gives the ids of a name, and an unknown name is an empty set.
     pub(crate) fn eval<'s, 'a: 's>(
         &self,
-        lookup: &impl Fn(&str) -> Option<&'s BTreeSet<&'a str>>,
-    ) -> BTreeSet<&'a str> {
+        lookup: &impl Fn(&str) -> Option<&'s HashSet<&'a str>>,
+    ) -> HashSet<&'a str> {
         match self {
             Self::Name(name) => lookup(name).cloned().unwrap_or_default(),
             Self::Union(a, b) => {
                 let mut ids = a.eval(lookup);
-                ids.append(&mut b.eval(lookup));
+                ids.extend(b.eval(lookup));
                 ids
             }
             Self::Intersection(a, b) => {
@@ -220,9 +220,10 @@ mod tests {
     fn eval(text: &str) -> String {
         let named =
             |name: &'static str, ids: &'static str| (name, ids.split_terminator("").skip(1).collect());
-        let sets: BTreeMap<&str, BTreeSet<&str>> =
+        let sets: BTreeMap<&str, HashSet<&str>> =
             [named("a", "123"), named("b", "234"), named("c", "345"), named("hf.x_1", "19")].into();
-        text.parse::<SetExpr>().unwrap().eval(&|name| sets.get(name)).into_iter().collect()
+        let ids = text.parse::<SetExpr>().unwrap().eval(&|name| sets.get(name));
+        ids.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::stage::plan;
 
 /// The command. It asks the sources and the recipe as they are, not the documents of an earlier plan.
 pub fn run(output: Output, project: &Project, task: &str) -> Result {
-    let pulled = plan::read(project)?;
-    let input = plan::plan_input(project, &pulled)?;
+    let mut pulled = plan::read(project)?;
+    let input = plan::plan_input(project, &mut pulled)?;
     let explanation = ::plan::explain(&input, task).or_exit(Exit::Usage)?;
     if explanation.outcome == Outcome::NoInstance && !known(&input, task) {
         let message = format!("nothing is known of a task `{task}`");

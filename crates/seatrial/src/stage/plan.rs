@@ -22,8 +22,8 @@ pub const RESERVES: &str = "reserves.json";
 
 /// The command.
 pub fn run(output: Output, project: &Project) -> Result {
-    let pulled = read(project)?;
-    let stats = write(output, project, &pulled)?;
+    let mut pulled = read(project)?;
+    let stats = write(output, project, &mut pulled)?;
     output.print(stats_table(&stats))?;
     output.json(&json!({"plan": PLAN, "reserves": RESERVES, "stats": stats}))
 }
@@ -40,11 +40,11 @@ pub fn read(project: &Project) -> Result<Pulled> {
 }
 
 /// Ids that more than one row of instances has.
-fn repeated(pulled: &Pulled) -> HashSet<&TaskId> {
+fn repeated(pulled: &Pulled) -> HashSet<TaskId> {
     let (mut seen, mut repeated) = (HashSet::new(), HashSet::new());
     let mut add = |id| {
         if !seen.insert(id) {
-            repeated.insert(id);
+            repeated.insert(TaskId::clone(id));
         }
     };
     for records in pulled.records.values() {
@@ -58,8 +58,8 @@ fn repeated(pulled: &Pulled) -> HashSet<&TaskId> {
     repeated
 }
 
-/// Plans and writes both documents.
-pub fn write(output: Output, project: &Project, pulled: &Pulled) -> Result<PlanStats> {
+/// Plans and writes both documents. The evidence moves out of `pulled`: nothing but a plan asks for it.
+pub fn write(output: Output, project: &Project, pulled: &mut Pulled) -> Result<PlanStats> {
     let input = plan_input(project, pulled)?;
     let outcome = plan::plan(&input).map_err(|error| failure(&error))?;
     for note in &outcome.notes {
@@ -104,8 +104,9 @@ fn recipe_digest(recipe: &Recipe) -> Result<Digest> {
     section_digest(&(&recipe.sources, &recipe.sets, &recipe.evidence, &recipe.aliases, &recipe.pools))
 }
 
-/// What the rules are applied to: the rows of the sources and the recipe's pools.
-pub fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
+/// What the rules are applied to: the recipe's pools and the rows of the sources, which move out of `pulled` but for
+/// instances and tasks.
+pub fn plan_input(project: &Project, pulled: &mut Pulled) -> Result<PlanInput> {
     let recipe = &project.recipe;
     let models = recipe.evidence.models.iter().map(|(prefix, family)| (prefix.as_str(), family.as_str()));
     let mut input = PlanInput {
@@ -120,23 +121,33 @@ pub fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
         ..PlanInput::default()
     };
     let repeated = repeated(pulled);
-    for (name, records) in &pulled.records {
+    for (name, records) in &mut pulled.records {
         let ids = match records {
             Records::Instances(loaded) => {
                 for instance in &loaded.rows {
                     input.instances.push(if repeated.contains(&instance.instance_id) {
                         Candidate::of(instance).or_exit(Exit::Failed)?
                     } else {
-                        candidate(&instance.instance_id, &instance.repo, &instance.image_name)
+                        Candidate {
+                            id: instance.instance_id.to_string(),
+                            repo: instance.repo.clone(),
+                            image: instance.image_name.clone(),
+                            row: None,
+                        }
                     });
                 }
                 loaded.rows.iter().map(|row| row.instance_id.to_string()).collect()
             }
             Records::InstanceKeys(loaded) => {
-                let rows = loaded.rows.iter();
-                let keys = rows.map(|row| candidate(&row.instance_id, &row.repo, &row.image_name));
-                input.instances.extend(keys);
-                loaded.rows.iter().map(|row| row.instance_id.to_string()).collect()
+                let ids = loaded.rows.iter().map(|row| row.instance_id.to_string()).collect();
+                let rows = std::mem::take(&mut loaded.rows).into_iter();
+                input.instances.extend(rows.map(|row| Candidate {
+                    id: row.instance_id.into(),
+                    repo: row.repo,
+                    image: row.image_name,
+                    row: None,
+                }));
+                ids
             }
             Records::Tasks(loaded) => {
                 for directory in &loaded.rows {
@@ -145,17 +156,17 @@ pub fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
                 }
                 loaded.rows.iter().map(|row| row.id.to_string()).collect()
             }
-            Records::Ids(loaded) => loaded.rows.iter().map(ToString::to_string).collect(),
+            Records::Ids(loaded) => std::mem::take(&mut loaded.rows).into_iter().map(String::from).collect(),
             Records::Trajectories(loaded) => {
-                input.trajectories.extend(loaded.rows.iter().cloned());
+                input.trajectories.append(&mut loaded.rows);
                 continue;
             }
             Records::RewardMeans(loaded) => {
-                input.reward_means.extend(loaded.rows.iter().cloned());
+                input.reward_means.append(&mut loaded.rows);
                 continue;
             }
             Records::ImageStates(loaded) => {
-                input.image_states.extend(loaded.rows.iter().cloned());
+                input.image_states.append(&mut loaded.rows);
                 continue;
             }
             Records::Profiles(_) => continue,
@@ -163,11 +174,6 @@ pub fn plan_input(project: &Project, pulled: &Pulled) -> Result<PlanInput> {
         input.sets.insert(name.clone(), ids);
     }
     Ok(input)
-}
-
-/// A candidate whose id has one row only.
-fn candidate(id: &TaskId, repo: &str, image: &str) -> Candidate {
-    Candidate { id: id.to_string(), repo: repo.to_owned(), image: image.to_owned(), row: None }
 }
 
 fn pool_rules(pool: &PoolRecipe) -> Result<PoolRules> {

@@ -18,9 +18,9 @@ use crate::stage::{check, export, freeze, materialize, plan, prove, resolve, sou
 /// The command.
 pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     let begun = Instant::now();
-    let pulled = source::pull(output, project, PullMode::Lock)?;
+    let mut pulled = source::pull(output, project, PullMode::Lock)?;
     // Planning is pure and quick: doing it anew costs less than trusting a document that somebody may have edited.
-    plan::write(output, project, &pulled)?;
+    plan::write(output, project, &mut pulled)?;
     if materialize::load(project).is_ok() {
         output.stage("materialize", "as before");
     } else {

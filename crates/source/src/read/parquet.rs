@@ -21,8 +21,8 @@ use super::raw::RawError;
 use super::row::non_finite;
 use super::{FieldFault, Place, ROW_LIMIT, Row, RowProblem};
 
-/// How many rows are decoded at a time.
-const BATCH: usize = 2048;
+/// How many rows are decoded at a time: few enough that their buffers are taken from memory that is warm already.
+const BATCH: usize = 512;
 
 /// What is known of a Parquet file once it has been read to its end.
 #[derive(Debug)]
