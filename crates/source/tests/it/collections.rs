@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use source::{
-    DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Reading, Records, Role, RowProblem,
-    SourceError, SourcePlace, SourceSpec, load,
+    DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Place, Reading, Records, Role,
+    RowProblem, SourceError, SourcePlace, SourceSpec, load,
 };
 
 fn read(root: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
@@ -132,4 +132,29 @@ fn manifests_of_the_wild_give_their_tasks_or_say_why_not() {
         assert_eq!(ids(path, None), Ok(tasks), "{path}");
     }
     assert!(ids("Vinnstah__cairn/dataset.toml", None).unwrap_err().contains("is no data set"));
+}
+
+#[test]
+fn parquet_files_of_other_programs_are_read_to_their_last_row() {
+    let Some(root) = corpus::find("cases") else { return };
+    let last = |path: &str| {
+        // The rows are traces: each of them lacks what a mean needs, and says where it stands.
+        let records = read(&root, path, Role::RewardMeans).unwrap();
+        let faults = records.report().faults.clone();
+        assert!(faults.shown.iter().all(|fault| fault.problem == RowProblem::Missing), "{path}: {faults}");
+        (faults.total, faults.shown.last().map(|fault| fault.place))
+    };
+    let texts = ["string", "large_string", "string_view", "dictionary"]
+        .map(|kind| last(&format!("99-parquet-large-string/{kind}.parquet")));
+    assert!(texts[0].0 > 0 && texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+    let (rows, place) = last("100-parquet-nested-row-groups/groups.parquet");
+    assert!(rows >= 3 && matches!(place, Some(Place::Group { group: 3, .. })), "{rows} {place:?}");
+    for path in [
+        "102-parquet-timestamps/naive.parquet",
+        "102-parquet-timestamps/date32.parquet",
+        "104-parquet-extra-and-missing-columns/train-00000-of-00002.parquet",
+        "104-parquet-extra-and-missing-columns/train-00001-of-00002.parquet",
+    ] {
+        assert!(last(path).0 > 0, "{path}");
+    }
 }
