@@ -3,8 +3,6 @@
 //! Harbor keeps three flags for every exception name that it knows. The table here is its whole table; a name that is not in it
 //! has all three flags set.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 /// What follows from a failure.
@@ -31,9 +29,6 @@ pub struct PolicyOverride {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_valid_reward: Option<bool>,
 }
-
-/// Changes of policies, by exception name.
-pub type PolicyOverrides = BTreeMap<String, PolicyOverride>;
 
 impl ExceptionPolicy {
     /// Returns the policy with the flags that `change` names replaced.

@@ -75,13 +75,6 @@ pub struct VerifierResult {
 }
 
 impl VerifierResult {
-    /// Rewards as floats, which is what `reward.txt` always gives. Numbers that are not finite have no JSON and are left
-    /// out.
-    pub fn floats(rewards: &Rewards) -> Self {
-        let number = |(name, value): (&String, &f64)| Some((name.clone(), Number::from_f64(*value)?));
-        Self { rewards: Some(rewards.iter().filter_map(number).collect()) }
-    }
-
     /// Rewards as `reward.json` has them: integers stay integers.
     pub fn numbers(rewards: BTreeMap<String, Number>) -> Self {
         Self { rewards: Some(rewards) }

@@ -10,7 +10,7 @@ use super::head::Opened;
 use super::oddity::{Odd, What};
 use super::tally::Tally;
 use super::trial::{TrialEntry, Trials};
-use super::view::{Generation, TrialState, TrialView, lossy};
+use super::view::{Generation, TrialView, lossy};
 use super::{Moment, Oddity};
 use crate::JobError;
 
@@ -229,10 +229,5 @@ impl JobView {
     /// Trials without any result: incomplete, running, lost and pending ones.
     pub fn open(&self) -> usize {
         self.tally.incomplete + self.tally.running + self.lost.len() + self.pending.unwrap_or(0)
-    }
-
-    /// Trials in the given state, by the name that [`TrialState::name`] gives it.
-    pub fn in_state(&self, state: &str) -> impl Iterator<Item = &TrialView> {
-        self.trials.iter().filter(move |trial| TrialState::name(&trial.state) == state)
     }
 }
