@@ -14,7 +14,7 @@ use super::oddity::{Odd, What};
 use super::python_json::to_plain;
 
 /// No document is read beyond this many bytes. Token records make the results of long trials this large.
-pub(super) const DOCUMENT_LIMIT: u64 = 256 << 20;
+const DOCUMENT_LIMIT: u64 = 256 << 20;
 
 /// A directory that stays the same one whatever happens to its name.
 #[derive(Debug)]
@@ -92,15 +92,14 @@ impl Directory {
         rustix::fs::statat(&self.handle, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Reads a JSON object of at most `limit` bytes. `buffer` is working space.
+    /// Reads a JSON object. `buffer` is working space.
     pub(super) fn document<T: DeserializeOwned>(
         &self,
         name: &str,
-        limit: u64,
         buffer: &mut Vec<u8>,
         odd: &mut Odd,
     ) -> Document<T> {
-        let read = match self.read(name, limit, buffer) {
+        let read = match self.read(name, buffer) {
             Ok(false) => return Document::Missing,
             Ok(true) => parse(buffer, odd),
             Err(what) => Err(what),
@@ -115,7 +114,7 @@ impl Directory {
     }
 
     /// Reads a file into `buffer`; says whether it is there.
-    fn read(&self, name: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<bool, What> {
+    fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<bool, What> {
         let unreadable = |error: &dyn std::fmt::Display| What::Unreadable(error.to_string());
         // A pipe must not block, and a link must not lead anywhere.
         let flags = OPEN | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -129,13 +128,13 @@ impl Directory {
         if !metadata.is_file() {
             return Err(What::NotPlain);
         }
-        let too_large = |size| What::TooLarge { size, limit };
-        if metadata.len() > limit {
+        let too_large = |size| What::TooLarge { size, limit: DOCUMENT_LIMIT };
+        if metadata.len() > DOCUMENT_LIMIT {
             return Err(too_large(metadata.len()));
         }
         buffer.clear();
-        file.take(limit + 1).read_to_end(buffer).map_err(|error| unreadable(&error))?;
-        if buffer.len() as u64 > limit { Err(too_large(buffer.len() as u64)) } else { Ok(true) }
+        file.take(DOCUMENT_LIMIT + 1).read_to_end(buffer).map_err(|error| unreadable(&error))?;
+        if buffer.len() as u64 > DOCUMENT_LIMIT { Err(too_large(buffer.len() as u64)) } else { Ok(true) }
     }
 }
 
@@ -229,8 +228,7 @@ mod tests {
         File::create(root.join("large")).unwrap().set_len(2 << 30).unwrap();
         let directory = Directory::open(root).unwrap();
         let mut buffer = Vec::new();
-        let mut read =
-            |name: &str| directory.document::<Any>(name, DOCUMENT_LIMIT, &mut buffer, &mut Odd::default());
+        let mut read = |name: &str| directory.document::<Any>(name, &mut buffer, &mut Odd::default());
         assert!(matches!(read("good"), Document::Whole(_)));
         assert!(matches!(read("nothing"), Document::Missing));
         for name in ["link", "directory", "pipe"] {

@@ -146,7 +146,7 @@ impl Shape<'_> for Time {
     const WANTED: &'static str = "a time";
 
     fn text(text: &str) -> Option<Self> {
-        Some(Self { written: text.chars().take(60).collect(), read: Moment::parse(text) })
+        Some(Self::of(text))
     }
 
     fn number(number: Number) -> Option<Self> {
@@ -155,17 +155,28 @@ impl Shape<'_> for Time {
     }
 }
 
-impl Field<Time> {
+impl Time {
+    /// A time that is written as text.
+    pub(super) fn of(text: &str) -> Self {
+        Self { written: text.chars().take(60).collect(), read: Moment::parse(text) }
+    }
+
     /// The moment; a time that no rule covers is reported.
     pub(super) fn moment(self, key: &str, odd: &mut Odd) -> Option<Moment> {
-        let Time { written, read } = self.take(key, odd)?;
-        match read {
+        match self.read {
             Ok(moment) => Some(moment),
             Err(why) => {
-                odd.add(What::Time { key: key.to_owned(), text: written, why });
+                odd.add(What::Time { key: key.to_owned(), text: self.written, why });
                 None
             }
         }
+    }
+}
+
+impl Field<Time> {
+    /// The moment; a time that no rule covers is reported.
+    pub(super) fn moment(self, key: &str, odd: &mut Odd) -> Option<Moment> {
+        self.take(key, odd)?.moment(key, odd)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::claims::Claims;
-use super::document::{DOCUMENT_LIMIT, Directory, Document};
+use super::document::{Directory, Document};
 use super::field::{Length, Object};
 use super::harbor::generation;
 use super::job::{AgentName, JobHead, JobState};
@@ -71,7 +71,7 @@ impl Opened {
 
 impl Documents<'_> {
     fn document<T: serde::de::DeserializeOwned>(&mut self, name: &str, odd: &mut Odd) -> Option<T> {
-        match self.directory.document(name, DOCUMENT_LIMIT, &mut self.buffer, odd) {
+        match self.directory.document(name, &mut self.buffer, odd) {
             Document::Whole(document) => Some(document),
             Document::Missing | Document::Refused(_) => None,
         }

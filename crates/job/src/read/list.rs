@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Oddity;
-use super::document::{DOCUMENT_LIMIT, Directory, Document};
+use super::document::{Directory, Document};
 use super::harbor::{ConfigDocument, ResultDocument};
 use super::oddity::{Odd, What};
 use super::terminal_bench::{METADATA, RESULTS};
@@ -12,6 +12,9 @@ use crate::{CLAIM_FILE, JobError};
 
 /// What only the directory of a job has.
 const MARKS: [&str; 4] = [CLAIM_FILE, "job.log", METADATA, "tb.lock"];
+
+/// Where a result lies, of a job or of a trial.
+const RESULT_FILES: [&str; 2] = ["result.json", RESULTS];
 
 /// So many directories are looked into for a trial.
 const LOOKED_INTO: usize = 100;
@@ -64,11 +67,10 @@ fn is_job(directory: &Directory) -> bool {
     let below = directory.entries().map(|entries| entries.directories).unwrap_or_default();
     below.iter().take(LOOKED_INTO).any(|name| {
         directory.child(name).is_ok_and(|child| {
-            let has_result = ["result.json", RESULTS].iter().any(|file| child.has(file));
             match kind(&child) {
                 Some(kind) => kind == Kind::Trial,
                 // Half a result is one too.
-                None => has_result,
+                None => RESULT_FILES.iter().any(|file| child.has(file)),
             }
         })
     })
@@ -84,7 +86,7 @@ enum Kind {
 fn kind(directory: &Directory) -> Option<Kind> {
     let mut buffer = Vec::new();
     let mut odd = Odd::default();
-    let config = directory.document::<ConfigDocument>("config.json", DOCUMENT_LIMIT, &mut buffer, &mut odd);
+    let config = directory.document::<ConfigDocument>("config.json", &mut buffer, &mut odd);
     if let Document::Whole(config) = config {
         if config.job_name.is_there() {
             return Some(Kind::Job);
@@ -93,8 +95,8 @@ fn kind(directory: &Directory) -> Option<Kind> {
             return Some(Kind::Trial);
         }
     }
-    for file in ["result.json", RESULTS] {
-        let result = directory.document::<ResultDocument>(file, DOCUMENT_LIMIT, &mut buffer, &mut odd);
+    for file in RESULT_FILES {
+        let result = directory.document::<ResultDocument>(file, &mut buffer, &mut odd);
         if let Document::Whole(result) = result {
             if result.n_total_trials.is_there() || result.results.is_there() {
                 return Some(Kind::Job);

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use record::Outcome;
 
-use super::document::{DOCUMENT_LIMIT, Directory, Document};
+use super::Oddity;
+use super::document::{Directory, Document};
+use super::field::Time;
 use super::harbor::{ConfigDocument, ResultDocument, Said};
 use super::oddity::{Odd, What};
 use super::outcome::REWARD;
 use super::places::Place;
 use super::terminal_bench::{METADATA, Metadata, RESULTS, Run, TrialResults};
 use super::view::{Generation, Incomplete, PhaseView, TrialState, TrialView};
-use super::{Moment, Oddity};
 use crate::{JobError, TRIAL_RECORD, TrialRecord, is_running, rule};
 
 /// Whatever of this a directory holds, a trial was there.
@@ -41,7 +42,7 @@ pub fn read_trial(directory: &Path) -> Result<TrialView, JobError> {
     let mut odd = Odd::default();
     // A run of Terminal-Bench has its trials two levels down.
     let run = Directory::open(&above.join("..")).ok().and_then(|run| {
-        match run.document::<Metadata>(METADATA, DOCUMENT_LIMIT, &mut Vec::new(), &mut odd) {
+        match run.document::<Metadata>(METADATA, &mut Vec::new(), &mut odd) {
             Document::Whole(metadata) => Some(metadata.run()),
             _ => None,
         }
@@ -176,7 +177,7 @@ impl Reader {
         name: &str,
         odd: &mut Odd,
     ) -> Document<T> {
-        directory.document(name, DOCUMENT_LIMIT, &mut self.buffer, odd)
+        directory.document(name, &mut self.buffer, odd)
     }
 }
 
@@ -304,13 +305,7 @@ impl TrialView {
         self.usage = record.usage;
         self.wall_ms = Some(record.wall_ms);
         self.retries = record.retries;
-        let mut moment = |key: String, text: &str| match Moment::parse(text) {
-            Ok(moment) => Some(moment),
-            Err(why) => {
-                odd.add(What::Time { key, text: text.chars().take(60).collect(), why });
-                None
-            }
-        };
+        let mut moment = |key: String, text: &str| Time::of(text).moment(&key, odd);
         self.phases = record
             .phases
             .into_iter()
