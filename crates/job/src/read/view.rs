@@ -1,6 +1,7 @@
 //! A trial as it is seen by whoever looks at jobs, whatever wrote it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use record::{FailureClass, Reason};
@@ -175,6 +176,13 @@ impl Incomplete {
             What::Cut(_) => Self::Cut,
             _ => Self::Unreadable,
         }
+    }
+}
+
+impl fmt::Display for Incomplete {
+    /// The name as it is written in documents.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
