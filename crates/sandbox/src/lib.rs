@@ -17,6 +17,7 @@ pub mod native;
 mod removal;
 mod resolve;
 mod shared;
+mod storage;
 
 pub use archive::{Archive, ArchiveReader, ArchiveWriter, append_entry};
 pub use engine::{

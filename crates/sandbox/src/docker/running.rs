@@ -7,10 +7,11 @@ use image::ImageConfig;
 
 use crate::docker::connect::Refusal;
 use crate::docker::engine::remove;
-use crate::docker::storage::StorageWatch;
+use crate::docker::storage::WritableLayer;
 use crate::door::Doors;
 use crate::guest::Link;
 use crate::removal;
+use crate::storage::StorageWatch;
 use crate::{Archive, ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
 
 /// A container of ours. Dropping it removes it.
@@ -79,10 +80,12 @@ impl Running {
         let link = Arc::new(link);
         let doors = link.open_doors(&spec.doors).await?;
         let storage = match spec.limits.storage {
-            Some(limit) => Some(
-                StorageWatch::start(container.client.clone(), container.id.clone(), limit, Arc::clone(&link))
-                    .await?,
-            ),
+            Some(limit) => {
+                let (client, id) = (container.client.clone(), container.id.clone());
+                let layer = WritableLayer::new(client, id, Arc::clone(&link)).await;
+                let layer = layer.map_err(|refusal| refusal.doing("measuring a container"))?;
+                Some(StorageWatch::start(limit, layer))
+            }
             None => None,
         };
         Ok(Self { spec, config, storage, _doors: doors, link, container })

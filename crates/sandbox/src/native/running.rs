@@ -14,9 +14,10 @@ use crate::native::cgroup::Group;
 use crate::native::exec;
 use crate::native::launch::Process;
 use crate::native::scratch::Scratch;
-use crate::native::storage::StorageWatch;
+use crate::native::storage::Uppers;
 use crate::native::wire::{self, Operation, Overlay, Reply, TransferRequest};
 use crate::removal;
+use crate::storage::StorageWatch;
 use crate::{Archive, ArchiveWriter, ExecOutcome, ExecSpec, Sandbox, SandboxError, SandboxSpec, Usage};
 
 /// Bytes moved at a time, the size of a pipe.
@@ -61,8 +62,8 @@ impl Running {
         let doors = door::serve(listeners, &spec.doors).map_err(io_error("opening doors"))?;
         let watch = |limit| {
             let control = parts.process.control.try_clone().map_err(io_error("watching storage"))?;
-            let uppers = parts.overlays.iter().map(|overlay| overlay.upper.clone()).collect();
-            Ok::<_, SandboxError>(StorageWatch::start(uppers, limit, control))
+            let uppers = parts.overlays.iter().map(|overlay| overlay.upper.clone());
+            Ok::<_, SandboxError>(StorageWatch::start(limit, Uppers::new(uppers, control)))
         };
         let storage = spec.limits.storage.map(watch).transpose()?;
         Ok(Self { spec, parts: Some(parts), storage, _doors: doors })

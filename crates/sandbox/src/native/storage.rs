@@ -1,78 +1,41 @@
-//! The limit on what a sandbox writes to its root file system.
+//! What a sandbox has written to its overlays.
 //!
-//! The limit is soft: what was written is measured again and again, at least once a second while there is little of
-//! it, and a sandbox that wrote too much loses all its processes and takes no further command. A single file is held
-//! at the limit by the kernel. A hard limit would need a file system of its own for every sandbox, which means either
+//! It is measured again and again: a hard limit would need a file system of its own for every sandbox, which means either
 //! memory, counted against the memory limit, or a loop device, which an ordinary user does not get.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
-use tokio::task::JoinHandle;
 
-use crate::SandboxError;
 use crate::native::wire::{self, Operation};
-
-/// Shortest time between two measurements.
-const PERIOD: Duration = Duration::from_millis(500);
-
-/// Measuring takes at most one part in this many of the time.
-const SHARE: u32 = 20;
+use crate::storage::Measured;
 
 /// Deepest tree that is measured; each level holds a descriptor. What lies deeper counts as too much.
 const MAX_DEPTH: usize = 200;
 
-/// Measures a sandbox as long as it lives.
-#[derive(Debug)]
-pub(crate) struct StorageWatch {
-    limit: u64,
-    exceeded: Arc<AtomicBool>,
-    task: JoinHandle<()>,
+/// The directories that take the changes of a sandbox.
+pub(crate) struct Uppers {
+    directories: Arc<[PathBuf]>,
+    control: OwnedFd,
 }
 
-impl StorageWatch {
-    /// Starts to watch the directories that take the changes of a sandbox.
-    pub(crate) fn start(directories: Vec<PathBuf>, limit: u64, control: OwnedFd) -> Self {
-        let exceeded = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&exceeded);
-        let task = tokio::spawn(async move {
-            let directories = Arc::new(directories);
-            let mut pause = PERIOD;
-            loop {
-                tokio::time::sleep(pause).await;
-                let directories = Arc::clone(&directories);
-                let started = Instant::now();
-                let Ok(written) = tokio::task::spawn_blocking(move || measure(&directories)).await else {
-                    return;
-                };
-                pause = PERIOD.max(started.elapsed() * SHARE);
-                if written > limit {
-                    flag.store(true, Ordering::Relaxed);
-                    // An init that is gone has nothing left to kill.
-                    let _ = kill_all(control.as_fd());
-                }
-            }
-        });
-        Self { limit, exceeded, task }
-    }
-
-    /// An error once too much was written.
-    pub(crate) fn check(&self) -> Result<(), SandboxError> {
-        if self.exceeded.load(Ordering::Relaxed) {
-            let what = "what was written to the sandbox's root file system".to_owned();
-            return Err(SandboxError::TooLarge { what, limit: self.limit });
-        }
-        Ok(())
+impl Uppers {
+    /// The directories of the sandbox whose init listens at `control`.
+    pub(crate) fn new(directories: impl IntoIterator<Item = PathBuf>, control: OwnedFd) -> Self {
+        Self { directories: directories.into_iter().collect(), control }
     }
 }
 
-impl Drop for StorageWatch {
-    fn drop(&mut self) {
-        self.task.abort();
+impl Measured for Uppers {
+    async fn written(&self) -> Option<u64> {
+        let directories = Arc::clone(&self.directories);
+        tokio::task::spawn_blocking(move || measure(&directories)).await.ok()
+    }
+
+    async fn kill_all(&self) {
+        let _ = kill_all(self.control.as_fd());
     }
 }
 
