@@ -10,19 +10,10 @@
 //! A binary that shows more passes than it counts had lines printed into its output: the log is forged. A word that
 //! stands alone while several names wait for theirs cannot be given to any of them.
 
-use std::{collections::BTreeSet, rc::Rc, sync::LazyLock};
-
-use regex::Regex;
+use std::{collections::BTreeSet, rc::Rc};
 
 use super::names::{Results, group};
 use crate::{Completion, TestStatus};
-
-macro_rules! pattern {
-    ($name:ident, $pattern:expr) => {
-        static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($pattern).expect("the pattern is fixed and valid"));
-    };
-}
 
 pattern!(
     BINARY,

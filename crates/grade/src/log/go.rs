@@ -7,23 +7,16 @@
 //!
 //! Events. As soon as one line is an event, only events count. Their `Output` is never read.
 
-use std::{collections::HashSet, rc::Rc, sync::LazyLock};
+use std::{collections::HashSet, rc::Rc};
 
-use regex::Regex;
 use serde::Deserialize;
 
 use super::names::{Results, group};
 use crate::TestStatus;
 
-static RUN: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^=== RUN +(\S+)$").expect("the pattern is fixed and valid"));
-static RESULT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^(.*?)--- (PASS|FAIL|SKIP): (\S+) \([0-9]+(?:\.[0-9]+)?s\)$")
-        .expect("the pattern is fixed and valid")
-});
-static PACKAGE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^(ok  |FAIL|\?   |---)\t([^\s\[]+)(?:[\t ].*)?$").expect("the pattern is fixed and valid")
-});
+pattern!(RUN, r"^=== RUN +(\S+)$");
+pattern!(RESULT, r"^(.*?)--- (PASS|FAIL|SKIP): (\S+) \([0-9]+(?:\.[0-9]+)?s\)$");
+pattern!(PACKAGE, r"^(ok  |FAIL|\?   |---)\t([^\s\[]+)(?:[\t ].*)?$");
 
 /// Reads the lines of a run.
 pub(super) fn parse(lines: &[&str]) -> Results {

@@ -5,9 +5,7 @@
 //! Without the tree only failures have names, as headings `● suite › title`. A file that failed to run is an error
 //! under its own name.
 
-use std::{rc::Rc, sync::LazyLock};
-
-use regex::Regex;
+use std::rc::Rc;
 
 use super::{
     names::{Results, group},
@@ -15,12 +13,11 @@ use super::{
 };
 use crate::TestStatus;
 
-static HEADING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^ ?(PASS|FAIL) +(?:\S+ +)??(\S+\.[A-Za-z]+)(?: \([0-9.]+ ?m?s\))?(?: +\([0-9.]+ [kKMG]B heap size\))? *$")
-        .expect("the pattern is fixed and valid")
-});
-static SKIPPED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^○ skipped ([0-9]+) tests?$").expect("the pattern is fixed and valid"));
+pattern!(
+    HEADING,
+    r"^ ?(PASS|FAIL) +(?:\S+ +)??(\S+\.[A-Za-z]+)(?: \([0-9.]+ ?m?s\))?(?: +\([0-9.]+ [kKMG]B heap size\))? *$"
+);
+pattern!(SKIPPED, r"^○ skipped ([0-9]+) tests?$");
 
 /// Headings of messages that are no test.
 const MESSAGES: [&str; 6] = [

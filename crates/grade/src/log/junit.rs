@@ -4,20 +4,13 @@
 //! called `classname.name`. A document without an end counts for nothing and leaves the log incomplete. As soon as
 //! there is a document, text outside of documents is not read; without any, Gradle's `Class > test PASSED` lines are.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::{
     names::{Results, group},
     xml::{Tag, Tags, attribute},
 };
 use crate::{Completion, TestStatus};
 
-static CONSOLE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^([\w$.]+) > (\S.*?) (PASSED|FAILED|SKIPPED)(?: \([0-9.]+m?s\))?$")
-        .expect("the pattern is fixed and valid")
-});
+pattern!(CONSOLE, r"^([\w$.]+) > (\S.*?) (PASSED|FAILED|SKIPPED)(?: \([0-9.]+m?s\))?$");
 
 /// Reads the lines of a run.
 pub(super) fn parse(lines: &[&str]) -> Results {

@@ -2,22 +2,16 @@
 //!
 //! A run time in brackets at the end varies between runs and is cut off; trailing blanks belong to the name.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use crate::{
     SuiteRun, TestStatus,
-    log::pytest::{self, WORD, Word},
+    log::{
+        pattern::before,
+        pytest::{self, WORD, Word},
+    },
 };
 
-static LINE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&[r"^(?:(", WORD, r") |\[(ok|fail|skip)\]: )([^ \[].*)$"].concat())
-        .expect("the pattern is fixed and valid")
-});
-static TIMING: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r" \([0-9]+(?:\.[0-9]+)? ?(?:ms|s|m)\)$").expect("the pattern is fixed and valid")
-});
+pattern!(LINE, r"^(?:(", WORD, r") |\[(ok|fail|skip)\]: )([^ \[].*)$");
+pattern!(TIMING, r" \([0-9]+(?:\.[0-9]+)? ?(?:ms|s|m)\)$");
 
 /// Reads the lines of a run.
 pub(crate) fn parse(lines: &[&str]) -> SuiteRun {
@@ -25,7 +19,7 @@ pub(crate) fn parse(lines: &[&str]) -> SuiteRun {
     for line in lines {
         let Some(found) = LINE.captures(line) else { continue };
         let name = &found[3];
-        let name = TIMING.find(name).map_or(name, |timing| &name[..timing.start()]);
+        let name = before(&TIMING, name);
         let word = match (found.get(1), found.get(2)) {
             (Some(word), _) => pytest::word(word.as_str()),
             (None, Some(mark)) => Some(Word::Status(match mark.as_str() {

@@ -19,6 +19,9 @@
 //! So no log proves anything by itself. A live run is graded by [`crate::read_report`], and a log only together with
 //! the exit status ([`crate::decide`] calls a contradiction by its name).
 
+#[macro_use]
+mod pattern;
+
 mod cargo;
 mod format;
 mod go;

@@ -18,21 +18,12 @@
 //! An id begins with a path without blanks followed by `::`. It is taken whole, blanks included, when it ends with
 //! a bracket; blanks after a Python function name begin printed text.
 
-use std::{collections::BTreeSet, iter, sync::LazyLock};
-
-use regex::Regex;
+use std::{collections::BTreeSet, iter};
 
 use crate::{StatusMap, SuiteRun, TestStatus};
 
 /// Alternatives of a status word in patterns.
 pub(crate) const WORD: &str = "PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|RERUN";
-
-macro_rules! pattern {
-    ($name:ident, $($part:expr),+) => {
-        static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new(&[$($part),+].concat()).expect("the pattern is fixed and valid"));
-    };
-}
 
 pattern!(PROGRESS, r"(?:^| ) *\[ *[0-9]+(?:%|/[0-9]+)\] *$");
 pattern!(GLUED, "(", WORD, r")([A-Za-z0-9_./-]+\.py::)");

@@ -1,8 +1,6 @@
 //! From the bytes of a log to the lines a parser sees: decoding, escape sequences, marks.
 
-use std::{borrow::Cow, sync::LazyLock};
-
-use regex::Regex;
+use std::borrow::Cow;
 
 use super::{
     LogFormat, TestNames, cargo, go, jest, junit, lines, names::Results, pytest, spec, surefire, tap,
@@ -93,11 +91,11 @@ fn visible<'t>(lines: &[&'t str]) -> Vec<&'t str> {
     short(&lines.iter().map(last).collect::<Vec<_>>())
 }
 
-/// Matches terminal escape sequences: colours and cursor moves, titles, two-character ones.
-static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_]")
-        .expect("the pattern is fixed and valid")
-});
+pattern!(
+    /// Matches terminal escape sequences: colours and cursor moves, titles, two-character ones.
+    ESCAPES,
+    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_]"
+);
 
 /// Splits a text at its line ends and keeps what lies between the marks.
 pub(super) fn lines_between<'t>(text: &'t str, marks: Option<Marks<'_>>) -> (Vec<&'t str>, Completion) {

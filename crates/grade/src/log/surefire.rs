@@ -11,29 +11,18 @@
 //! A name is `class.method`, brackets of parameters included; the form `method(class)` is turned round. A class whose
 //! set-up fails has a line of its own name. Lines that count (`Tests run: 3, ...`) are no results.
 
-use std::{borrow::Cow, sync::LazyLock};
-
-use regex::Regex;
+use std::borrow::Cow;
 
 use super::names::{Results, group};
 use crate::TestStatus;
 
-static LEVEL: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^\[(?:INFO|ERROR|WARNING)\] +").expect("the pattern is fixed and valid"));
-static ELAPSED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^(\S.*?)(?: --|  ?) ?Time elapsed: [0-9.,]+ (?:s|sec|ms)(?: *<<< (FAILURE|ERROR)!)?\s*$")
-        .expect("the pattern is fixed and valid")
-});
-static SKIPPED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r"^((?:[A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*|[\w$]+\([\w$.]+\)) +(?:skipped|SKIPPED)(?:[ :].*)?$",
-    )
-    .expect("the pattern is fixed and valid")
-});
-static TURNED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^([^().]*(?:\[.*\])?)\(((?:[\w$]+\.)*[A-Z$_][\w$]*)\)$")
-        .expect("the pattern is fixed and valid")
-});
+pattern!(LEVEL, r"^\[(?:INFO|ERROR|WARNING)\] +");
+pattern!(ELAPSED, r"^(\S.*?)(?: --|  ?) ?Time elapsed: [0-9.,]+ (?:s|sec|ms)(?: *<<< (FAILURE|ERROR)!)?\s*$");
+pattern!(
+    SKIPPED,
+    r"^((?:[A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*|[\w$]+\([\w$.]+\)) +(?:skipped|SKIPPED)(?:[ :].*)?$"
+);
+pattern!(TURNED, r"^([^().]*(?:\[.*\])?)\(((?:[\w$]+\.)*[A-Z$_][\w$]*)\)$");
 
 /// Reads the lines of a run.
 pub(super) fn parse(lines: &[&str]) -> Results {

@@ -3,20 +3,13 @@
 //! `ok 1 - name`, `not ok 2 name # TODO reason`, `ok 3 name # SKIP reason`. Subtests are indented by four blanks and
 //! come before the line of the test they belong to, which `# Subtest: name` announces. `Bail out!` ends the run.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::{
     names::{Results, group},
     tree::{Tree, indentation},
 };
 use crate::{Completion, TestStatus};
 
-static RESULT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^(ok|not ok)(?: [0-9]+)?(?: - | )(\S.*?)(?: # (?i:(SKIP|TODO))(?:PED|:|\s.*)?)?$")
-        .expect("the pattern is fixed and valid")
-});
+pattern!(RESULT, r"^(ok|not ok)(?: [0-9]+)?(?: - | )(\S.*?)(?: # (?i:(SKIP|TODO))(?:PED|:|\s.*)?)?$");
 
 /// Reads the lines of a run.
 pub(super) fn parse(lines: &[&str]) -> Results {

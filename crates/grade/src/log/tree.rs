@@ -1,10 +1,8 @@
 //! The indented trees that JavaScript runners print: suites, and tests two blanks deeper.
 
-use std::{rc::Rc, sync::LazyLock};
+use std::rc::Rc;
 
-use regex::Regex;
-
-use super::names::group;
+use super::{names::group, pattern::before};
 
 /// Longest title of a suite, in bytes; longer lines are printed text.
 const MAX_TITLE_BYTES: usize = 400;
@@ -12,15 +10,16 @@ const MAX_TITLE_BYTES: usize = 400;
 /// Deepest nesting of suites that is followed.
 const MAX_DEPTH: usize = 24;
 
-/// Matches run times and counts of retries at the end of a title: `(12 ms)`, `(1.5s)`, ` 12ms`, ` (retry x1)`.
-static TIMINGS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?: \([0-9]+(?:\.[0-9]+)? ?(?:ms|s|m|h)\))+$").expect("the pattern is fixed and valid")
-});
+pattern!(
+    /// Matches run times and counts of retries at the end of a title: `(12 ms)`, `(1.5s)`, ` 12ms`, ` (retry x1)`.
+    TIMINGS,
+    r"(?: \([0-9]+(?:\.[0-9]+)? ?(?:ms|s|m|h)\))+$"
+);
 
 /// Cuts run times off: they vary between runs. Several are cut, so that a title that ends like one is the same
 /// whether or not the runner adds its own.
 pub(super) fn without_timing(title: &str) -> &str {
-    TIMINGS.find(title).map_or(title, |timing| &title[..timing.start()])
+    before(&TIMINGS, title)
 }
 
 /// Counts the blanks at the beginning of a line and gives the rest.

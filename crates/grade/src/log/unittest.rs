@@ -3,20 +3,12 @@
 //! A result is `name (class) ... word`. Other output may stand between the dots and the word; the word then has a
 //! line of its own. A docstring moves the dots to the line after the name. A subtest's line counts for its test.
 
-use std::{collections::BTreeSet, sync::LazyLock};
-
-use regex::Regex;
+use std::collections::BTreeSet;
 
 use crate::{SuiteRun, TestStatus};
 
-static NAME: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^ *([A-Za-z_][A-Za-z0-9_]* \([A-Za-z0-9_.<>]+\))(.*)$")
-        .expect("the pattern is fixed and valid")
-});
-static STATUS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"^(ok|FAIL|ERROR|skipped|expected failure|unexpected success)(?: ['"].*)?$"#)
-        .expect("the pattern is fixed and valid")
-});
+pattern!(NAME, r"^ *([A-Za-z_][A-Za-z0-9_]* \([A-Za-z0-9_.<>]+\))(.*)$");
+pattern!(STATUS, r#"^(ok|FAIL|ERROR|skipped|expected failure|unexpected success)(?: ['"].*)?$"#);
 
 /// Stands between a name and its status.
 const DOTS: &str = " ... ";

@@ -10,22 +10,12 @@
 //! A file counts under its own name as well, since the default reporter names no test of a file that passes. That
 //! reporter leaves out the suites of late (version 4): its names are then the file's and the title's.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::{
     names::{Results, SEPARATOR, group},
+    pattern::before,
     tree::{Tree, indentation},
 };
 use crate::TestStatus;
-
-macro_rules! pattern {
-    ($name:ident, $pattern:expr) => {
-        static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($pattern).expect("the pattern is fixed and valid"));
-    };
-}
 
 pattern!(
     TIMINGS,
@@ -58,7 +48,7 @@ pub(super) fn parse(lines: &[&str]) -> Results {
             _ => continue,
         };
         let title = without_project(title.trim_start());
-        let title = TIMINGS.find(title).map_or(title, |timing| &title[..timing.start()]);
+        let title = before(&TIMINGS, title);
         let counted = COUNT.captures(title).map(|found| found.extract::<1>().1[0]);
         // A top line stands at the margin or one blank deep, what belongs to a file three or more.
         match counted {
@@ -90,7 +80,7 @@ fn failure(results: &mut Results, heading: &str) {
     if let Some(found) = BROKEN.captures(heading) {
         results.record(&group([found.extract::<1>().1[0]]), "", TestStatus::Error);
     } else if heading.contains(SEPARATOR) {
-        let name = TIMINGS.find(heading).map_or(heading, |timing| &heading[..timing.start()]);
+        let name = before(&TIMINGS, heading);
         if !results.has(&group([]), name) {
             record(results, name, TestStatus::Failed);
         }
