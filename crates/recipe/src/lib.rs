@@ -13,8 +13,8 @@ mod template;
 pub use error::{Mistake, RecipeError};
 pub use model::{
     Aliases, Cap, CrossSource, DatasetRecipe, EngineName, EvidenceRecipe, ExportFormat, ExportRecipe,
-    MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe, Reserve, ResolveRecipe, SourceKind, SourceRecipe,
-    SourceRole, SplitSizes, Texts, Workspace,
+    MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe, Reserve, ResolveRecipe, SourceRecipe, SplitSizes,
+    Texts, Workspace,
 };
 pub use parse::{parse, parse_aliases};
 pub use template::TEMPLATE;

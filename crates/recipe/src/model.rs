@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use record::{SourceKind, SourceRole};
 use serde::{Deserialize, Serialize};
 
 /// A whole recipe.
@@ -114,58 +115,6 @@ impl From<Texts> for Vec<String> {
     fn from(texts: Texts) -> Self {
         texts.0
     }
-}
-
-/// Where a source's data lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SourceKind {
-    /// Local files.
-    File,
-    /// A local directory of Harbor task directories.
-    Dir,
-    /// Files of a dataset repository on the hub.
-    HfDataset,
-    /// Harbor task directories in a dataset repository on the hub.
-    HfTaskDirs,
-    /// Files of a repository on the code host.
-    GithubFile,
-    /// A Harbor manifest: `registry.json` or `dataset.toml`.
-    Registry,
-}
-
-impl SourceKind {
-    /// The name that recipes use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Dir => "dir",
-            Self::HfDataset => "hf-dataset",
-            Self::HfTaskDirs => "hf-task-dirs",
-            Self::GithubFile => "github-file",
-            Self::Registry => "registry",
-        }
-    }
-}
-
-/// What the rows of a source are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SourceRole {
-    /// Task candidates with their patches.
-    Instances,
-    /// Ids only.
-    Ids,
-    /// Ready-made task directories, to be written anew.
-    Tasks,
-    /// Published agent runs.
-    Trajectories,
-    /// Mean rewards of rollouts.
-    RewardMeans,
-    /// States of base images.
-    ImageStates,
-    /// Per repository: test command, environment, where its sources are.
-    Profiles,
 }
 
 /// `[aliases]`, or `aliases = "FILE"`.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use record::SourceRole;
 use toml::de::DeTable;
 
 use crate::keys::unknown_keys;
-use crate::model::SourceRole;
 use crate::{Mistake, Recipe, RecipeError};
 
 /// Reads a recipe; `file` is its name for messages.

@@ -1,6 +1,8 @@
 //! Which keys each kind of source has, needs and does not have.
 
-use crate::model::{SourceKind, SourceRecipe};
+use record::SourceKind;
+
+use crate::model::SourceRecipe;
 
 /// Something wrong with a source.
 pub(crate) struct Complaint {
@@ -43,7 +45,7 @@ fn wanted(kind: SourceKind) -> [(&'static str, Number); 5] {
 
 /// Everything that is wrong with one source.
 pub(crate) fn complaints(source: &SourceRecipe) -> Vec<Complaint> {
-    let kind = source.kind.name();
+    let kind = source.kind;
     let given = |key| match key {
         "path" => source.path.0.len(),
         "files" => source.files.0.len(),

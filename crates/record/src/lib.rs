@@ -8,6 +8,7 @@ mod instance;
 mod observation;
 mod plan;
 mod selection;
+mod source;
 mod task;
 mod verdict;
 
@@ -16,5 +17,6 @@ pub use instance::{Instance, Profile};
 pub use observation::{FailureClass, Limits, Observation, Outcome, Reason, TrialKind};
 pub use plan::{PlanDocument, PlannedTask, PoolSummary, SourceInput, SweMaster};
 pub use selection::{SelectedTask, Selection, Shortage, Split};
+pub use source::{SourceKind, SourceRole};
 pub use task::{MaterializeDocument, MaterializedTask, RefusedTask};
 pub use verdict::{CheckDocument, CheckedTask, Finding, ProofDocument, ProvedTask, Severity, Status};

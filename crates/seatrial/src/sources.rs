@@ -1,13 +1,13 @@
 //! The recipe's sources and id lists, read and held against the lock.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use artifact::ArtifactError;
-use recipe::{Recipe, SourceKind, SourceRecipe, SourceRole, Workspace};
+use recipe::{Recipe, SourceRecipe, Workspace};
+use record::{SourceKind, SourceRole};
 use source::{
     Environment, Index, IndexError, IndexSettings, Network, PullMode, PullRequest, Pulled, Reading, Remote,
-    RemoteError, RemoteSettings, RepoSpec, Role, SeatrialLock, SourceError, SourcePlace, SourceSpec,
+    RemoteError, RemoteSettings, RepoSpec, SeatrialLock, SourceError, SourcePlace, SourceSpec,
 };
 
 use crate::failure::{Exit, Failure, Result};
@@ -120,11 +120,11 @@ fn specs(recipe: &Recipe) -> Vec<SourceSpec> {
     let sources = recipe.sources.iter().map(|(name, source)| SourceSpec {
         name: name.clone(),
         place: place(source),
-        role: role(source.role),
+        role: source.role,
         expect_rows: source.expect_rows,
         columns: source.columns.clone(),
     });
-    let sets = recipe.sets.iter().map(|(name, path)| SourceSpec::file(name, path, Role::Ids));
+    let sets = recipe.sets.iter().map(|(name, path)| SourceSpec::file(name, path, SourceRole::Ids));
     sources.chain(sets).collect()
 }
 
@@ -149,18 +149,6 @@ fn place(source: &SourceRecipe) -> SourcePlace {
     }
 }
 
-fn role(role: SourceRole) -> Role {
-    match role {
-        SourceRole::Instances => Role::Instances,
-        SourceRole::Ids => Role::Ids,
-        SourceRole::Tasks => Role::Tasks,
-        SourceRole::Trajectories => Role::Trajectories,
-        SourceRole::RewardMeans => Role::RewardMeans,
-        SourceRole::ImageStates => Role::ImageStates,
-        SourceRole::Profiles => Role::Profiles,
-    }
-}
-
 fn failure(error: &SourceError) -> Failure {
     let exit = match error {
         SourceError::Drift(_) => Exit::Conflict,
@@ -181,11 +169,7 @@ fn exit(error: &RemoteError) -> Exit {
         | RemoteError::NotAFile { .. } => Exit::Usage,
         RemoteError::WrongContent { by: "lock", .. } => Exit::Conflict,
         RemoteError::RateLimited { .. } => Exit::Budget,
-        RemoteError::Io { source, .. }
-            if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
-        {
-            Exit::Budget
-        }
+        RemoteError::Io { source, .. } if artifact::is_disk_full(source) => Exit::Budget,
         _ => Exit::Failed,
     }
 }

@@ -45,7 +45,7 @@ pub enum SourceError {
         /// The file.
         path: PathBuf,
         /// What its rows should be.
-        role: crate::Role,
+        role: record::SourceRole,
         /// Which names would tell.
         remedy: &'static str,
     },

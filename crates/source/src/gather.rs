@@ -345,10 +345,10 @@ pub(crate) fn list_file(remote: &Remote, digest: Digest, shown: String) -> FileI
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Role;
+    use record::SourceRole;
 
     fn spec() -> SourceSpec {
-        SourceSpec::file("s", "x", Role::Ids)
+        SourceSpec::file("s", "x", SourceRole::Ids)
     }
 
     fn files(paths: &[&str]) -> BTreeMap<String, RepoFile> {

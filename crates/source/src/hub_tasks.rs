@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use futures_util::{StreamExt, TryStreamExt};
 use ident::Digest;
+use record::SourceRole;
 
 use crate::SourceError;
 use crate::gather::{Content, Gathered, Terms, list_file, names_file, remote};
 use crate::remote::{ContentId, Hub, RemoteError, RepoFile};
-use crate::spec::{Role, SourceSpec};
+use crate::spec::SourceSpec;
 
 /// How many small files are fetched at once.
 const CONCURRENCY: usize = 8;
@@ -28,7 +29,7 @@ pub(crate) async fn gather(
 ) -> Result<Gathered, SourceError> {
     let store = &terms.remote.store;
     let locked_list = terms.taken_as_locked().and_then(|locked| locked.files.get(NAMES));
-    if spec.role == Role::Ids
+    if spec.role == SourceRole::Ids
         && let Some(list) = locked_list
     {
         let kept =
@@ -40,7 +41,7 @@ pub(crate) async fn gather(
         }
     }
     let root = store.directory("task-dirs", &Digest::of(format!("{}@{commit}", spec.place.origin())).hex());
-    if spec.role == Role::Tasks && terms.taken_as_locked().is_some() && root.is_dir() {
+    if spec.role == SourceRole::Tasks && terms.taken_as_locked().is_some() && root.is_dir() {
         let content = Content::Directory { root, prefix: String::new() };
         return Ok(Gathered { revision: Some(commit), content, notes: Vec::new() });
     }
@@ -62,7 +63,7 @@ pub(crate) async fn gather(
     if others > 0 {
         notes.push(format!("files that belong to no task directory: {others}"));
     }
-    let content = if spec.role == Role::Ids {
+    let content = if spec.role == SourceRole::Ids {
         let names: String = ids.iter().flat_map(|id| [id.as_str(), "\n"]).collect();
         let input = names_file(terms.remote, &names, NAMES.into()).map_err(|source| remote(spec, source))?;
         Content::Files(BTreeMap::from([(NAMES.to_owned(), input)]))
@@ -127,7 +128,7 @@ async fn assemble(
 fn place(files: &[(String, PathBuf)], root: &Path) -> std::io::Result<()> {
     let parent = root.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(parent)?;
-    let new = tempfile::Builder::new().prefix(".seatrial-").suffix(".tmp").tempdir_in(parent)?;
+    let new = artifact::unfinished().tempdir_in(parent)?;
     for (path, from) in files {
         let to = new.path().join(path);
         fs::create_dir_all(to.parent().ok_or(std::io::ErrorKind::InvalidInput)?)?;

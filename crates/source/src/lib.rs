@@ -31,4 +31,4 @@ pub use pull::{Network, PullMode, PullRequest, Pulled, pull};
 pub use read::{Faults, Place, RowFault, RowProblem, Spot};
 pub use remote::{Host, Remote, RemoteError, RemoteSettings, RetryRules, Secret, Transfers};
 pub use rows::{InstanceKey, TaskDirectory};
-pub use spec::{RepoSpec, Role, SourceKind, SourcePlace, SourceSpec, SpecError};
+pub use spec::{RepoSpec, SourcePlace, SourceSpec, SpecError};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ident::{Digest, TaskId};
-use record::{ImageState, Instance, Profile, RewardMean, Trajectory};
+use record::{ImageState, Instance, Profile, RewardMean, SourceRole, Trajectory};
 
 use crate::SourceError;
 use crate::file::{FileInput, Format};
@@ -17,7 +17,7 @@ use crate::rows::{
     Columns, IDS, IMAGE_STATES, INSTANCE_KEYS, INSTANCES, InstanceKey, PROFILES, REWARD_MEANS, TRAJECTORIES,
     TableReader, TaskDirectory, hash_task_directories, list_task_directories,
 };
-use crate::spec::{Role, SourceSpec};
+use crate::spec::SourceSpec;
 
 /// The records of one source.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,15 +105,15 @@ impl Records {
 }
 
 /// The columns that are read of a role's rows.
-pub(crate) fn columns(role: Role) -> &'static [&'static str] {
+pub(crate) fn columns(role: SourceRole) -> &'static [&'static str] {
     match role {
-        Role::Instances => INSTANCES.wanted,
-        Role::Ids => IDS.wanted,
-        Role::Tasks => &[],
-        Role::Trajectories => TRAJECTORIES.wanted,
-        Role::RewardMeans => REWARD_MEANS.wanted,
-        Role::ImageStates => IMAGE_STATES.wanted,
-        Role::Profiles => PROFILES.wanted,
+        SourceRole::Instances => INSTANCES.wanted,
+        SourceRole::Ids => IDS.wanted,
+        SourceRole::Tasks => &[],
+        SourceRole::Trajectories => TRAJECTORIES.wanted,
+        SourceRole::RewardMeans => REWARD_MEANS.wanted,
+        SourceRole::ImageStates => IMAGE_STATES.wanted,
+        SourceRole::Profiles => PROFILES.wanted,
     }
 }
 
@@ -133,27 +133,27 @@ pub(crate) fn load_gathered(
     let Gathered { revision, content, notes } = gathered;
     let place = Location { spec, revision, notes, strict: reading.strict };
     Ok(match (content, spec.role) {
-        (Content::Directory { root, prefix }, Role::Tasks) => {
+        (Content::Directory { root, prefix }, SourceRole::Tasks) => {
             Records::Tasks(place.task_directories(&root, &prefix)?)
         }
         (Content::Directory { root, prefix }, _) => Records::Ids(place.directory_names(&root, &prefix)?),
-        (Content::Manifest { input, dataset }, Role::Tasks) => {
+        (Content::Manifest { input, dataset }, SourceRole::Tasks) => {
             Records::Tasks(place.listed_directories(&input, dataset.as_deref())?)
         }
         (Content::Manifest { input, dataset }, _) => {
             Records::Ids(place.listed_names(&input, dataset.as_deref())?)
         }
         (Content::Files(files), role) => match role {
-            Role::Instances if reading.keys_only => {
+            SourceRole::Instances if reading.keys_only => {
                 Records::InstanceKeys(place.table(&files, &INSTANCE_KEYS)?)
             }
-            Role::Instances => Records::Instances(place.table(&files, &INSTANCES)?),
-            Role::Trajectories => Records::Trajectories(place.table(&files, &TRAJECTORIES)?),
-            Role::RewardMeans => Records::RewardMeans(place.table(&files, &REWARD_MEANS)?),
-            Role::ImageStates => Records::ImageStates(place.table(&files, &IMAGE_STATES)?),
-            Role::Profiles => Records::Profiles(place.table(&files, &PROFILES)?),
+            SourceRole::Instances => Records::Instances(place.table(&files, &INSTANCES)?),
+            SourceRole::Trajectories => Records::Trajectories(place.table(&files, &TRAJECTORIES)?),
+            SourceRole::RewardMeans => Records::RewardMeans(place.table(&files, &REWARD_MEANS)?),
+            SourceRole::ImageStates => Records::ImageStates(place.table(&files, &IMAGE_STATES)?),
+            SourceRole::Profiles => Records::Profiles(place.table(&files, &PROFILES)?),
             // `check` has refused files of task directories.
-            Role::Ids | Role::Tasks => Records::Ids(place.table(&files, &IDS)?),
+            SourceRole::Ids | SourceRole::Tasks => Records::Ids(place.table(&files, &IDS)?),
         },
     })
 }

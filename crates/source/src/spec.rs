@@ -1,8 +1,8 @@
 //! What a source is: where its data lies and what its rows are.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
+
+use record::{SourceKind, SourceRole};
 
 /// One source of a recipe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct SourceSpec {
     /// Where the data lies.
     pub place: SourcePlace,
     /// What the rows are: the recipe's `as`.
-    pub role: Role,
+    pub role: SourceRole,
     /// How many rows there must be, where the recipe says so.
     pub expect_rows: Option<u64>,
     /// The columns that the recipe believes are read.
@@ -66,51 +66,9 @@ pub struct RepoSpec {
     pub revision: String,
 }
 
-/// Kinds of places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SourceKind {
-    /// Local files.
-    File,
-    /// A local directory of Harbor task directories.
-    Dir,
-    /// Files of a dataset repository on the hub.
-    HfDataset,
-    /// Harbor task directories in a dataset repository on the hub.
-    HfTaskDirs,
-    /// Files of a repository on the code host.
-    GithubFile,
-    /// A Harbor manifest.
-    Registry,
-}
-
-/// What the rows of a source are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Task candidates with their patches.
-    Instances,
-    /// Task ids.
-    Ids,
-    /// Task directories.
-    Tasks,
-    /// Published agent runs.
-    Trajectories,
-    /// Mean rewards of rollouts.
-    RewardMeans,
-    /// States of images.
-    ImageStates,
-    /// How the tests of each repository are run.
-    Profiles,
-}
-
 /// Why a specification cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// A role that nobody knows.
-    #[error("sources cannot be read as `{role}`; known are: {}", names(&Role::ALL))]
-    UnknownRole {
-        /// The role as written.
-        role: String,
-    },
     /// Columns that are not those that are read.
     #[error(
         "source `{name}`: `columns` names others than are read `as = \"{role}\"`: those are `{read}`; \
@@ -120,7 +78,7 @@ pub enum SpecError {
         /// The source.
         name: String,
         /// Its role.
-        role: Role,
+        role: SourceRole,
         /// The columns that are read.
         read: String,
     },
@@ -132,50 +90,10 @@ pub enum SpecError {
         /// Its kind.
         kind: SourceKind,
         /// Its role.
-        role: Role,
+        role: SourceRole,
         /// What would fit.
         remedy: &'static str,
     },
-}
-
-impl SourceKind {
-    /// The name that recipes use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::Dir => "dir",
-            Self::HfDataset => "hf-dataset",
-            Self::HfTaskDirs => "hf-task-dirs",
-            Self::GithubFile => "github-file",
-            Self::Registry => "registry",
-        }
-    }
-}
-
-impl Role {
-    /// Every role.
-    pub const ALL: [Self; 7] = [
-        Self::Instances,
-        Self::Ids,
-        Self::Tasks,
-        Self::Trajectories,
-        Self::RewardMeans,
-        Self::ImageStates,
-        Self::Profiles,
-    ];
-
-    /// The name that recipes use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Instances => "instances",
-            Self::Ids => "ids",
-            Self::Tasks => "tasks",
-            Self::Trajectories => "trajectories",
-            Self::RewardMeans => "reward_means",
-            Self::ImageStates => "image_states",
-            Self::Profiles => "profiles",
-        }
-    }
 }
 
 impl SourcePlace {
@@ -216,17 +134,17 @@ impl SourcePlace {
 
 impl SourceSpec {
     /// A source whose number of rows and columns are not stated.
-    pub fn new(name: impl Into<String>, place: SourcePlace, role: Role) -> Self {
+    pub fn new(name: impl Into<String>, place: SourcePlace, role: SourceRole) -> Self {
         Self { name: name.into(), place, role, expect_rows: None, columns: None }
     }
 
     /// A local file.
-    pub fn file(name: impl Into<String>, path: impl Into<PathBuf>, role: Role) -> Self {
+    pub fn file(name: impl Into<String>, path: impl Into<PathBuf>, role: SourceRole) -> Self {
         Self::new(name, SourcePlace::File(vec![path.into()]), role)
     }
 
     /// A local directory of task directories.
-    pub fn dir(name: impl Into<String>, path: impl Into<PathBuf>, role: Role) -> Self {
+    pub fn dir(name: impl Into<String>, path: impl Into<PathBuf>, role: SourceRole) -> Self {
         Self::new(name, SourcePlace::Dir(path.into()), role)
     }
 
@@ -235,8 +153,10 @@ impl SourceSpec {
         let kind = self.place.kind();
         let directories = matches!(kind, SourceKind::Dir | SourceKind::HfTaskDirs | SourceKind::Registry);
         let remedy = match (directories, self.role) {
-            (false, Role::Tasks) => "task directories need kind `dir`, `hf-task-dirs` or `registry`",
-            (true, role) if !matches!(role, Role::Ids | Role::Tasks) => "this kind gives `ids` or `tasks`",
+            (false, SourceRole::Tasks) => "task directories need kind `dir`, `hf-task-dirs` or `registry`",
+            (true, role) if !matches!(role, SourceRole::Ids | SourceRole::Tasks) => {
+                "this kind gives `ids` or `tasks`"
+            }
             _ => return self.check_columns(),
         };
         Err(SpecError::Mismatch { name: self.name.clone(), kind, role: self.role, remedy })
@@ -256,61 +176,28 @@ impl SourceSpec {
     }
 }
 
-impl FromStr for Role {
-    type Err = SpecError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|role| role.name() == text)
-            .ok_or_else(|| SpecError::UnknownRole { role: text.to_owned() })
-    }
-}
-
-impl fmt::Display for SourceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-fn names<T: fmt::Display>(all: &[T]) -> String {
-    all.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn roles_have_names() {
-        assert_eq!("reward_means".parse(), Ok(Role::RewardMeans));
-        assert!("rewards".parse::<Role>().unwrap_err().to_string().contains("image_states"));
-    }
-
-    #[test]
     fn kinds_give_what_they_hold() {
         let at = RepoSpec { repo: "o/n".into(), revision: "main".into() };
         let dir = |role| SourceSpec::dir("x", "x", role).check();
-        assert!(dir(Role::Instances).is_err());
-        assert!(dir(Role::Ids).is_ok());
-        assert!(SourceSpec::file("x", "x", Role::Tasks).check().is_err());
+        assert!(dir(SourceRole::Instances).is_err());
+        assert!(dir(SourceRole::Ids).is_ok());
+        assert!(SourceSpec::file("x", "x", SourceRole::Tasks).check().is_err());
         let hub = SourcePlace::HubTasks { at: at.clone(), below: "tasks".into() };
         assert_eq!(hub.origin(), "hf-task-dirs o/n@main tasks");
-        assert!(SourceSpec::new("x", hub, Role::Trajectories).check().is_err());
+        assert!(SourceSpec::new("x", hub, SourceRole::Trajectories).check().is_err());
         let files = SourcePlace::HubFiles { at, patterns: vec!["a/*".into(), "b".into()] };
         assert_eq!(files.origin(), "hf-dataset o/n@main a/* b");
-        assert!(SourceSpec::new("x", files, Role::Trajectories).check().is_ok());
+        assert!(SourceSpec::new("x", files, SourceRole::Trajectories).check().is_ok());
     }
 
     #[test]
     fn stated_columns_are_those_that_are_read() {
-        let mut spec = SourceSpec::file("x", "x.parquet", Role::Trajectories);
+        let mut spec = SourceSpec::file("x", "x.parquet", SourceRole::Trajectories);
         let columns = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
         spec.columns = columns(&["instance_id", "model", "resolved", "traj_id"]);
         assert_eq!(spec.check(), Ok(()));

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use record::SourceRole;
 use source::{
-    DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Place, Reading, Records, Role,
-    RowProblem, SourceError, SourcePlace, SourceSpec, load,
+    DistributionSpec, Environment, FetchOrigin, Index, IndexSettings, Place, Reading, Records, RowProblem,
+    SourceError, SourcePlace, SourceSpec, load,
 };
 
-fn read(root: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
+fn read(root: &Path, path: &str, role: SourceRole) -> Result<Records, SourceError> {
     let spec = SourceSpec::file("corpus", path, role);
     load(&spec, root, Reading::default())
 }
@@ -16,12 +17,12 @@ fn read(root: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
 async fn the_working_set_loads_with_its_profiles_and_distributions() {
     let Some(root) = corpus::find("") else { return };
     let Records::Instances(instances) =
-        read(&root, "data/minismith/instances.jsonl", Role::Instances).unwrap()
+        read(&root, "data/minismith/instances.jsonl", SourceRole::Instances).unwrap()
     else {
         panic!("another role came back");
     };
     let Records::Profiles(profiles) =
-        read(&root, "data/minismith/repositories.json", Role::Profiles).unwrap()
+        read(&root, "data/minismith/repositories.json", SourceRole::Profiles).unwrap()
     else {
         panic!("another role came back");
     };
@@ -53,7 +54,7 @@ async fn the_working_set_loads_with_its_profiles_and_distributions() {
 fn public_evidence_loads_exactly() {
     let Some(root) = corpus::find("") else { return };
     let count = |path: &str| {
-        let Records::RewardMeans(loaded) = read(&root, path, Role::RewardMeans).unwrap() else {
+        let Records::RewardMeans(loaded) = read(&root, path, SourceRole::RewardMeans).unwrap() else {
             panic!("another role came back");
         };
         let full = loaded.rows.iter().filter(|row| row.reward_mean.to_bits() == 1.0_f64.to_bits()).count();
@@ -62,10 +63,10 @@ fn public_evidence_loads_exactly() {
     };
     assert_eq!(count("data/swesmith/swe-master/bon_stats_oss_smith.jsonl"), (7423, 4780, 1070));
     assert_eq!(count("data/swesmith/swe-master/bon_stats_oss_others.jsonl"), (12623, 4452, 4053));
-    let ids = read(&root, "data/swesmith/all_known_instance_ids.txt", Role::Ids).unwrap();
+    let ids = read(&root, "data/swesmith/all_known_instance_ids.txt", SourceRole::Ids).unwrap();
     assert_eq!(ids.report().rows, 14596);
-    let runs =
-        read(&root, "data/swesmith/swesmith-repo/run_evaluation.xml.jsonl", Role::Trajectories).unwrap();
+    let runs = read(&root, "data/swesmith/swesmith-repo/run_evaluation.xml.jsonl", SourceRole::Trajectories)
+        .unwrap();
     assert_eq!(runs.report().rows, 4);
 }
 
@@ -73,7 +74,7 @@ fn public_evidence_loads_exactly() {
 fn instances_that_lack_columns_are_refused_by_name() {
     let Some(root) = corpus::find("") else { return };
     let path = "data/swesmith/mirror-branches/encode__starlette.db5063c2.jsonl";
-    let records = read(&root, path, Role::Instances).unwrap();
+    let records = read(&root, path, SourceRole::Instances).unwrap();
     let faults = &records.report().faults;
     assert_eq!(records.report().rows, 0);
     assert_eq!(faults.shown[0].field.as_deref(), Some("FAIL_TO_PASS"));
@@ -85,7 +86,7 @@ fn instances_that_lack_columns_are_refused_by_name() {
 fn line_ends_blanks_and_cuts_are_seen() {
     let Some(root) = corpus::find("") else { return };
     // The rows are traces, not instances: what counts is where each one is found to begin and to end.
-    let lines = |path: &str| read(&root, path, Role::RewardMeans).unwrap().report().faults.clone();
+    let lines = |path: &str| read(&root, path, SourceRole::RewardMeans).unwrap().report().faults.clone();
     let tolerated = lines("cases/84-jsonl-bom-crlf-blank/traces.jsonl");
     assert_eq!(tolerated.total, 3);
     assert!(tolerated.shown.iter().all(|fault| fault.problem == RowProblem::Missing));
@@ -98,7 +99,7 @@ fn line_ends_blanks_and_cuts_are_seen() {
 #[test]
 fn task_directories_are_found_by_name() {
     let Some(root) = corpus::find("") else { return };
-    let spec = |path: &str| SourceSpec::dir("tasks", path, Role::Tasks);
+    let spec = |path: &str| SourceSpec::dir("tasks", path, SourceRole::Tasks);
     let Records::Tasks(tasks) = load(&spec("cases/26-uppercase-task-id"), &root, Reading::default()).unwrap()
     else {
         panic!("another role came back");
@@ -112,7 +113,7 @@ fn manifests_of_the_wild_give_their_tasks_or_say_why_not() {
     let Some(root) = corpus::find("data/registries") else { return };
     let ids = |path: &str, dataset: Option<&str>| {
         let place = SourcePlace::Manifest { path: path.into(), dataset: dataset.map(str::to_owned) };
-        match load(&SourceSpec::new("m", place, Role::Ids), &root, Reading::default()) {
+        match load(&SourceSpec::new("m", place, SourceRole::Ids), &root, Reading::default()) {
             Ok(Records::Ids(ids)) => Ok(ids.rows.len()),
             Ok(_) => panic!("another role came back"),
             Err(error) => Err(error.to_string()),
@@ -139,7 +140,7 @@ fn parquet_files_of_other_programs_are_read_to_their_last_row() {
     let Some(root) = corpus::find("cases") else { return };
     let last = |path: &str| {
         // The rows are traces: each of them lacks what a mean needs, and says where it stands.
-        let records = read(&root, path, Role::RewardMeans).unwrap();
+        let records = read(&root, path, SourceRole::RewardMeans).unwrap();
         let faults = records.report().faults.clone();
         assert!(faults.shown.iter().all(|fault| fault.problem == RowProblem::Missing), "{path}: {faults}");
         (faults.total, faults.shown.last().map(|fault| fault.place))

@@ -4,19 +4,20 @@ use std::fs;
 use std::path::Path;
 
 use ident::Digest;
+use record::SourceRole;
 use serde_json::{Value, json};
-use source::{Faults, Place, Reading, Records, Role, RowProblem, SourceError, SourceSpec, Spot, load};
+use source::{Faults, Place, Reading, Records, RowProblem, SourceError, SourceSpec, Spot, load};
 
-fn read(base: &Path, path: &str, role: Role) -> Result<Records, SourceError> {
+fn read(base: &Path, path: &str, role: SourceRole) -> Result<Records, SourceError> {
     reading(base, path, role, Reading::default())
 }
 
-fn reading(base: &Path, path: &str, role: Role, reading: Reading) -> Result<Records, SourceError> {
+fn reading(base: &Path, path: &str, role: SourceRole, reading: Reading) -> Result<Records, SourceError> {
     let spec = SourceSpec::file("s", path, role);
     load(&spec, base, reading)
 }
 
-fn read_text(file: &str, text: impl AsRef<[u8]>, role: Role) -> Result<Records, SourceError> {
+fn read_text(file: &str, text: impl AsRef<[u8]>, role: SourceRole) -> Result<Records, SourceError> {
     let base = tempfile::tempdir().unwrap();
     fs::write(base.path().join(file), text).unwrap();
     read(base.path(), file, role)
@@ -45,7 +46,7 @@ fn faults(result: Result<Records, SourceError>) -> Vec<Fault> {
     shown.collect()
 }
 
-fn strictly(file: &str, text: impl AsRef<[u8]>, role: Role) -> Faults {
+fn strictly(file: &str, text: impl AsRef<[u8]>, role: SourceRole) -> Faults {
     let base = tempfile::tempdir().unwrap();
     fs::write(base.path().join(file), text).unwrap();
     match reading(base.path(), file, role, Reading { strict: true, ..Reading::default() }) {
@@ -61,11 +62,11 @@ fn instances_come_as_lines_or_as_one_array_and_lists_may_be_texts() {
     encoded["PASS_TO_PASS"] = json!("[]");
     encoded["created_at"] = json!({"any": [1, 2.5, null]});
     let lines = format!("\u{feff}{}\r\n\r\n{encoded}", instance("a.0"));
-    let Records::Instances(as_lines) = read_text("x.jsonl", &lines, Role::Instances).unwrap() else {
+    let Records::Instances(as_lines) = read_text("x.jsonl", &lines, SourceRole::Instances).unwrap() else {
         panic!("another role came back");
     };
     let array = json!([instance("a.0"), instance("a.1")]).to_string();
-    let Records::Instances(as_array) = read_text("x.json", array, Role::Instances).unwrap() else {
+    let Records::Instances(as_array) = read_text("x.json", array, SourceRole::Instances).unwrap() else {
         panic!("another role came back");
     };
     assert_eq!(as_lines.rows, as_array.rows);
@@ -96,15 +97,15 @@ fn every_broken_row_is_named_with_its_place() {
     let lines =
         [&missing.to_string(), &mistyped.to_string(), &duplicate, &surrogate, nan, &bad_id, "[1]", cut];
     let offset = lines[..7].iter().map(|line| line.len() as u64 + 1).sum::<u64>();
-    let message = strictly("x.jsonl", lines.join("\n"), Role::Instances).to_string();
+    let message = strictly("x.jsonl", lines.join("\n"), SourceRole::Instances).to_string();
     assert!(message.contains("rows that cannot be read: 8"), "{message}");
     assert!(message.contains(&format!("x.jsonl, line 8 (byte {})", offset + 59)), "{message}");
     // Without `strict` the same rows are left out, and the good ones stay.
     let text = format!("{}\n{}\n", lines[..7].join("\n"), instance("a.9"));
-    let found = read_text("x.jsonl", text, Role::Instances);
+    let found = read_text("x.jsonl", text, SourceRole::Instances);
     let records = found.as_ref().unwrap();
     assert_eq!((records.input().rows, records.report().rows, records.report().faults.total), (1, 1, 7));
-    let found = read_text("x.jsonl", lines.join("\n"), Role::Instances);
+    let found = read_text("x.jsonl", lines.join("\n"), SourceRole::Instances);
     let shown: Vec<_> = faults(found)
         .into_iter()
         .map(|(line, id, field, problem)| (line, id.unwrap_or_default(), field.unwrap_or_default(), problem))
@@ -134,7 +135,7 @@ fn every_broken_row_is_named_with_its_place() {
 
 #[test]
 fn all_faults_are_counted_and_the_first_twenty_are_shown() {
-    let message = strictly("x.jsonl", "{}\n".repeat(50), Role::RewardMeans).to_string();
+    let message = strictly("x.jsonl", "{}\n".repeat(50), SourceRole::RewardMeans).to_string();
     assert!(message.contains("rows that cannot be read: 50"), "{message}");
     assert!(message.contains("line 20 ") && !message.contains("line 21 "), "{message}");
     assert!(message.ends_with("and 30 more"), "{message}");
@@ -145,13 +146,16 @@ fn instances_that_contradict_or_collide_are_refused_and_repetitions_are_counted(
     let mut other = instance("a.1");
     other["patch"] = json!("other");
     let lines = [instance("a.1"), other, instance("A.1"), instance("a.1 ")].map(|row| row.to_string());
-    let found = faults(read_text("x.jsonl", lines[..3].join("\n"), Role::Instances));
+    let found = faults(read_text("x.jsonl", lines[..3].join("\n"), SourceRole::Instances));
     let first = Spot { file: "x.jsonl".into(), place: Place::Line(1) };
     assert_eq!(found[0].3, RowProblem::Contradiction { first: first.clone() });
     assert_eq!(found[1].3, RowProblem::CaseOnly { other: "a.1".into(), first });
-    assert!(matches!(faults(read_text("x.jsonl", &lines[3], Role::Instances))[0].3, RowProblem::TaskId(_)));
+    assert!(matches!(
+        faults(read_text("x.jsonl", &lines[3], SourceRole::Instances))[0].3,
+        RowProblem::TaskId(_)
+    ));
     let repeated = [lines[0].as_str(), &lines[0]].join("\n");
-    let records = read_text("x.jsonl", repeated, Role::Instances).unwrap();
+    let records = read_text("x.jsonl", repeated, SourceRole::Instances).unwrap();
     assert_eq!(records.report().rows, 2);
     assert_eq!(records.report().notes, ["rows that repeat an earlier row exactly: 1, first at line 2"]);
 }
@@ -159,7 +163,7 @@ fn instances_that_contradict_or_collide_are_refused_and_repetitions_are_counted(
 #[test]
 fn evidence_is_mended_and_counted_where_instances_are_refused() {
     let text = r#"{"traj_id": "t.\ud83d", "instance_id": "a", "resolved": true, "model": null, "messages": "\udc00"}"#;
-    let Records::Trajectories(loaded) = read_text("x.jsonl", text, Role::Trajectories).unwrap() else {
+    let Records::Trajectories(loaded) = read_text("x.jsonl", text, SourceRole::Trajectories).unwrap() else {
         panic!("another role came back");
     };
     assert_eq!(loaded.rows[0].traj_id, "t.\u{fffd}");
@@ -172,41 +176,44 @@ fn evidence_is_mended_and_counted_where_instances_are_refused() {
         ]
     );
     let text = r#"{"traj_id": "t", "instance_id": "a", "resolved": "true"}"#;
-    assert_eq!(faults(read_text("x.jsonl", text, Role::Trajectories))[0].2.as_deref(), Some("resolved"));
+    assert_eq!(
+        faults(read_text("x.jsonl", text, SourceRole::Trajectories))[0].2.as_deref(),
+        Some("resolved")
+    );
 }
 
 #[test]
 fn reward_means_keep_their_exact_value() {
     let row = |value: &str| format!("{{\"instance_id_or_commit_hash\": \"a\", \"reward_mean\": {value}}}");
     let text = ["0.9999999999999999", "1", "0.14285714285714285"].map(row).join("\n");
-    let Records::RewardMeans(loaded) = read_text("x.jsonl", text, Role::RewardMeans).unwrap() else {
+    let Records::RewardMeans(loaded) = read_text("x.jsonl", text, SourceRole::RewardMeans).unwrap() else {
         panic!("another role came back");
     };
     let values: Vec<_> = loaded.rows.iter().map(|row| row.reward_mean.to_bits()).collect();
     let next_below_one = 1.0_f64.to_bits() - 1;
     assert_eq!(values, [next_below_one, 1.0_f64.to_bits(), (1.0_f64 / 7.0).to_bits()]);
     for value in ["1.5", "-0.1", "\"1\"", "true", "null", "1e999", "NaN", "-Infinity"] {
-        assert_eq!(faults(read_text("x.jsonl", row(value), Role::RewardMeans)).len(), 1, "{value}");
+        assert_eq!(faults(read_text("x.jsonl", row(value), SourceRole::RewardMeans)).len(), 1, "{value}");
     }
     // What is no mean refuses the list as a whole; what is no row of it is left out.
     for value in ["1.5", "1e999", "NaN", "-Infinity"] {
-        assert!(read_text("x.jsonl", row(value), Role::RewardMeans).is_err(), "{value}");
+        assert!(read_text("x.jsonl", row(value), SourceRole::RewardMeans).is_err(), "{value}");
     }
     for value in ["\"1\"", "true", "null"] {
-        assert!(read_text("x.jsonl", row(value), Role::RewardMeans).is_ok(), "{value}");
+        assert!(read_text("x.jsonl", row(value), SourceRole::RewardMeans).is_ok(), "{value}");
     }
 }
 
 #[test]
 fn states_and_profiles_are_closed_where_they_must_be() {
     let text = "{\"task_id\": \"a\", \"status\": \"completed\"}\n{\"task_id\": \"b\", \"status\": \"done\"}";
-    let found = faults(read_text("x.jsonl", text, Role::ImageStates));
+    let found = faults(read_text("x.jsonl", text, SourceRole::ImageStates));
     assert_eq!((found.len(), found[0].0, found[0].2.as_deref()), (1, 2, Some("status")));
 
     let profile = json!({"repo": "r", "test_cmd": "pytest", "env": {"A": "1"}, "timeout_sec": 60,
                          "sdist": "p-1.0.tar.gz", "sha256": Digest::of("x"), "suite_seconds_seen": 1.5});
     let Records::Profiles(loaded) =
-        read_text("x.json", json!([profile]).to_string(), Role::Profiles).unwrap()
+        read_text("x.json", json!([profile]).to_string(), SourceRole::Profiles).unwrap()
     else {
         panic!("another role came back");
     };
@@ -220,7 +227,7 @@ fn states_and_profiles_are_closed_where_they_must_be() {
         let mut wrong = profile.clone();
         wrong[field] = value;
         assert_eq!(
-            faults(read_text("x.json", json!([wrong]).to_string(), Role::Profiles)).len(),
+            faults(read_text("x.json", json!([wrong]).to_string(), SourceRole::Profiles)).len(),
             1,
             "{field}"
         );
@@ -229,7 +236,7 @@ fn states_and_profiles_are_closed_where_they_must_be() {
     other["test_cmd"] = json!("true");
     let twice = json!([profile, other]).to_string();
     assert!(matches!(
-        faults(read_text("x.json", twice, Role::Profiles))[0].3,
+        faults(read_text("x.json", twice, SourceRole::Profiles))[0].3,
         RowProblem::Contradiction { first: Spot { place: Place::Row(1), .. } }
     ));
 }
@@ -237,7 +244,7 @@ fn states_and_profiles_are_closed_where_they_must_be() {
 #[test]
 fn id_lists_are_lines_texts_or_objects() {
     let ids = |file, text: &str| {
-        let Records::Ids(loaded) = read_text(file, text, Role::Ids).unwrap() else {
+        let Records::Ids(loaded) = read_text(file, text, SourceRole::Ids).unwrap() else {
             panic!("another role came back");
         };
         let ids: Vec<_> = loaded.rows.iter().map(ToString::to_string).collect();
@@ -251,22 +258,22 @@ fn id_lists_are_lines_texts_or_objects() {
         "a.1 a.2 a.3"
     );
     assert_eq!(ids("x.jsonl", "\"a.1\"\n").0, "a.1");
-    let found = faults(read_text("x.txt", "a.1\n a.2\na/3\n\u{202e}a\n", Role::Ids));
+    let found = faults(read_text("x.txt", "a.1\n a.2\na/3\n\u{202e}a\n", SourceRole::Ids));
     assert_eq!(found.iter().map(|fault| fault.0).collect::<Vec<_>>(), [2, 3, 4]);
-    assert!(matches!(faults(read_text("x.txt", b"a\xff", Role::Ids))[0].3, RowProblem::NotUtf8));
+    assert!(matches!(faults(read_text("x.txt", b"a\xff", SourceRole::Ids))[0].3, RowProblem::NotUtf8));
 }
 
 #[test]
 fn places_that_are_no_data_are_refused_by_name() {
     let base = tempfile::tempdir().unwrap();
-    let missing = read(base.path(), "missing.jsonl", Role::Ids).unwrap_err();
+    let missing = read(base.path(), "missing.jsonl", SourceRole::Ids).unwrap_err();
     assert!(matches!(missing, SourceError::Io { .. }));
     assert_eq!(missing.to_string().matches("missing.jsonl").count(), 1, "{missing}");
     fs::create_dir(base.path().join("d.jsonl")).unwrap();
-    assert!(matches!(read(base.path(), "d.jsonl", Role::Ids), Err(SourceError::WrongPlace { .. })));
-    assert!(matches!(read_text("x.txt", "a,b", Role::Instances), Err(SourceError::Format { .. })));
-    assert!(matches!(read_text("x.json", "{}", Role::Instances), Err(SourceError::Document { .. })));
-    let empty = read_text("x.jsonl", "", Role::Instances).unwrap();
+    assert!(matches!(read(base.path(), "d.jsonl", SourceRole::Ids), Err(SourceError::WrongPlace { .. })));
+    assert!(matches!(read_text("x.txt", "a,b", SourceRole::Instances), Err(SourceError::Format { .. })));
+    assert!(matches!(read_text("x.json", "{}", SourceRole::Instances), Err(SourceError::Document { .. })));
+    let empty = read_text("x.jsonl", "", SourceRole::Instances).unwrap();
     assert_eq!(empty.report().rows, 0);
 }
 
@@ -281,24 +288,24 @@ fn a_directory_gives_ids_or_task_directories() {
         let spec = SourceSpec::dir("t", "tasks", role);
         load(&spec, base.path(), Reading::default())
     };
-    let Records::Ids(ids) = read(Role::Ids).unwrap() else { panic!("another role came back") };
-    let Records::Tasks(tasks) = read(Role::Tasks).unwrap() else { panic!("another role came back") };
+    let Records::Ids(ids) = read(SourceRole::Ids).unwrap() else { panic!("another role came back") };
+    let Records::Tasks(tasks) = read(SourceRole::Tasks).unwrap() else { panic!("another role came back") };
     assert_eq!(ids.rows.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a.1", "b.1"]);
     assert_eq!(tasks.rows.iter().map(|task| task.id.clone()).collect::<Vec<_>>(), ids.rows);
     assert_eq!(tasks.input.files.keys().collect::<Vec<_>>(), ["tasks/a.1", "tasks/b.1"]);
     fs::write(base.path().join("tasks/a.1/instruction.md"), "x").unwrap();
-    let Records::Tasks(changed) = read(Role::Tasks).unwrap() else { panic!("another role came back") };
+    let Records::Tasks(changed) = read(SourceRole::Tasks).unwrap() else { panic!("another role came back") };
     assert_ne!(changed.input.files["tasks/a.1"].sha256, tasks.input.files["tasks/a.1"].sha256);
     assert_eq!(changed.input.files["tasks/b.1"].sha256, tasks.input.files["tasks/b.1"].sha256);
     fs::create_dir(base.path().join("tasks/bad ")).unwrap();
     fs::write(base.path().join("tasks/bad /task.toml"), "").unwrap();
-    let message = read(Role::Ids).unwrap_err().to_string();
+    let message = read(SourceRole::Ids).unwrap_err().to_string();
     assert!(message.contains("entry 1, \"bad \""), "{message}");
 }
 
 #[test]
 fn csv_and_json_lines_give_the_same_evidence() {
-    let runs = |file, text: &str| match read_text(file, text, Role::Trajectories).unwrap() {
+    let runs = |file, text: &str| match read_text(file, text, SourceRole::Trajectories).unwrap() {
         Records::Trajectories(loaded) => (loaded.rows, loaded.report),
         other => panic!("another role came back: {other:?}"),
     };
@@ -314,7 +321,11 @@ fn csv_and_json_lines_give_the_same_evidence() {
     );
     assert_eq!((report.faults.shown[1].place, &report.faults.shown[1].field), (Place::Row(4), &None));
     let mean = |text: &str| {
-        read_text("x.csv", format!("instance_id_or_commit_hash,reward_mean\na,{text}\n"), Role::RewardMeans)
+        read_text(
+            "x.csv",
+            format!("instance_id_or_commit_hash,reward_mean\na,{text}\n"),
+            SourceRole::RewardMeans,
+        )
     };
     let Records::RewardMeans(loaded) = mean("0.9999999999999999").unwrap() else {
         panic!("another role came back");
@@ -331,7 +342,7 @@ fn torn_lines_cost_no_other_line() {
     let line = |id: &str| format!(r#"{{"task_id": "{id}", "status": "completed"}}"#);
     let torn = line("b").replacen("\", \"", "\",\n\"", 1);
     let text = format!("{}\n{torn}\n{}{}\n{}", line("a"), line("c"), line("d"), &line("e")[..20]);
-    let Records::ImageStates(loaded) = read_text("x.jsonl", text, Role::ImageStates).unwrap() else {
+    let Records::ImageStates(loaded) = read_text("x.jsonl", text, SourceRole::ImageStates).unwrap() else {
         panic!("another role came back");
     };
     assert_eq!(loaded.rows.iter().map(|row| row.task_id.as_str()).collect::<Vec<_>>(), ["a"]);
@@ -349,7 +360,8 @@ fn control_characters_survive_and_a_column_may_be_null_for_long() {
     };
     let mut lines: Vec<String> = (0..2000).map(|n| row(n, "null")).collect();
     lines.push(row(2000, "\"m\\u001f\""));
-    let Records::Trajectories(loaded) = read_text("x.jsonl", lines.join("\n"), Role::Trajectories).unwrap()
+    let Records::Trajectories(loaded) =
+        read_text("x.jsonl", lines.join("\n"), SourceRole::Trajectories).unwrap()
     else {
         panic!("another role came back");
     };
@@ -366,7 +378,7 @@ fn keys_are_read_without_the_columns_that_nobody_asks_for() {
         let found = reading(
             base.path(),
             "x.jsonl",
-            Role::Instances,
+            SourceRole::Instances,
             Reading { keys_only: true, ..Reading::default() },
         );
         match found {

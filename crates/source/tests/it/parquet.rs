@@ -4,34 +4,34 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use record::{Instance, RewardMean, Trajectory};
-use source::{Loaded, Place, Reading, Records, Role, RowProblem, SourceError, SourceSpec, load};
+use record::{Instance, RewardMean, SourceRole, Trajectory};
+use source::{Loaded, Place, Reading, Records, RowProblem, SourceError, SourceSpec, load};
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
-fn read(base: &Path, path: &str, role: Role, strict: bool) -> Result<Records, SourceError> {
+fn read(base: &Path, path: &str, role: SourceRole, strict: bool) -> Result<Records, SourceError> {
     let spec = SourceSpec::file("s", path, role);
     load(&spec, base, Reading { strict, ..Reading::default() })
 }
 
 fn instances(path: &str) -> Loaded<Instance> {
-    match read(&data(), path, Role::Instances, false) {
+    match read(&data(), path, SourceRole::Instances, false) {
         Ok(Records::Instances(loaded)) => loaded,
         other => panic!("{path}: {other:?}"),
     }
 }
 
 fn runs(path: &str) -> Loaded<Trajectory> {
-    match read(&data(), path, Role::Trajectories, false) {
+    match read(&data(), path, SourceRole::Trajectories, false) {
         Ok(Records::Trajectories(loaded)) => loaded,
         other => panic!("{path}: {other:?}"),
     }
 }
 
 fn means(path: &str) -> Result<Loaded<RewardMean>, SourceError> {
-    match read(&data(), path, Role::RewardMeans, false)? {
+    match read(&data(), path, SourceRole::RewardMeans, false)? {
         Records::RewardMeans(loaded) => Ok(loaded),
         other => panic!("{path}: {other:?}"),
     }
@@ -84,7 +84,7 @@ fn bad_rows_are_left_out_with_their_row_group_and_the_others_are_read() {
     );
     assert_eq!(faults.shown[2].problem, RowProblem::NotUtf8);
     assert_eq!((loaded.input.rows, faults.total), (3, 3));
-    let message = read(&data(), "runs.parquet", Role::Trajectories, true).unwrap_err().to_string();
+    let message = read(&data(), "runs.parquet", SourceRole::Trajectories, true).unwrap_err().to_string();
     assert!(message.contains("runs.parquet, row group 2, row 1, \"r3\", field `resolved`"), "{message}");
 }
 
@@ -113,17 +113,17 @@ fn numbers_keep_their_exact_value() {
 
 #[test]
 fn files_that_cannot_be_read_say_why() {
-    let brotli = read(&data(), "brotli.parquet", Role::Instances, false).unwrap_err().to_string();
+    let brotli = read(&data(), "brotli.parquet", SourceRole::Instances, false).unwrap_err().to_string();
     assert!(brotli.contains("row group 1, column `instance_id` cannot be read"), "{brotli}");
     let base = tempfile::tempdir().unwrap();
     let whole = fs::read(data().join("runs.parquet")).unwrap();
     for (name, bytes) in [("cut.parquet", &whole[..whole.len() - 9]), ("text.parquet", &b"a,b\n1,2\n"[..])] {
         fs::write(base.path().join(name), bytes).unwrap();
-        let message = read(base.path(), name, Role::Trajectories, false).unwrap_err().to_string();
+        let message = read(base.path(), name, SourceRole::Trajectories, false).unwrap_err().to_string();
         assert!(message.contains(name) && message.contains("is no Parquet file"), "{message}");
     }
     // Lists where a text is wanted are faults of their rows; structures cannot be read at all.
-    let lists = read(&data(), "runs.parquet", Role::Instances, false).unwrap();
+    let lists = read(&data(), "runs.parquet", SourceRole::Instances, false).unwrap();
     assert_eq!((lists.report().rows, lists.report().faults.total), (0, 6));
 }
 
@@ -133,7 +133,7 @@ fn packed_files_are_unpacked() {
     let whole = fs::read(data().join("runs.parquet")).unwrap();
     fs::write(base.path().join("runs.parquet.zst"), zstd::encode_all(&whole[..], 1).unwrap()).unwrap();
     let Records::Trajectories(loaded) =
-        read(base.path(), "runs.parquet.zst", Role::Trajectories, false).unwrap()
+        read(base.path(), "runs.parquet.zst", SourceRole::Trajectories, false).unwrap()
     else {
         panic!("another role came back");
     };
@@ -156,7 +156,7 @@ proptest! {
         let base = tempfile::tempdir().unwrap();
         fs::write(base.path().join("x.parquet"), bytes).unwrap();
         // Whatever is read or refused, the reader comes back.
-        let _ = read(base.path(), "x.parquet", Role::Instances, false);
-        let _ = read(base.path(), "x.parquet", Role::Trajectories, false);
+        let _ = read(base.path(), "x.parquet", SourceRole::Instances, false);
+        let _ = read(base.path(), "x.parquet", SourceRole::Trajectories, false);
     }
 }

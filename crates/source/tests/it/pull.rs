@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use ident::Digest;
+use record::SourceRole;
 use source::{
     DriftCause, Environment, Index, IndexSettings, Network, PullMode, PullRequest, Pulled, Reading, Records,
-    Remote, RemoteSettings, Role, SeatrialLock, SourceError, SourceSpec, pull,
+    Remote, RemoteSettings, SeatrialLock, SourceError, SourceSpec, pull,
 };
 
 const SDIST: &str = "some_package-1.0.tar.gz";
@@ -24,8 +25,8 @@ fn project(sha256: Option<Digest>) -> tempfile::TempDir {
 
 fn specs() -> Vec<SourceSpec> {
     vec![
-        SourceSpec::file("profiles", "profiles.json", Role::Profiles),
-        SourceSpec::file("ids", "ids.txt", Role::Ids),
+        SourceSpec::file("profiles", "profiles.json", SourceRole::Profiles),
+        SourceSpec::file("ids", "ids.txt", SourceRole::Ids),
     ]
 }
 
@@ -154,7 +155,7 @@ async fn keys_alone_are_read_only_where_the_lock_says_that_every_row_is_whole() 
              \"image_name\": \"i\", \"repo\": \"r\", \"problem_statement\": \"\"}}\n"
         )
     };
-    let specs = [SourceSpec::file("rows", "rows.jsonl", Role::Instances)];
+    let specs = [SourceSpec::file("rows", "rows.jsonl", SourceRole::Instances)];
     let remote = remote(base.path());
     let read = async |lock: Option<&SeatrialLock>, keys_only| {
         let (mode, reading) = (PullMode::Lock, Reading { keys_only, ..Reading::default() });

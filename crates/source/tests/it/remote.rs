@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use ident::Digest;
+use record::SourceRole;
 use source::{
     DriftCause, Environment, Network, PullMode, PullRequest, Pulled, Reading, Records, Remote, RemoteError,
-    RemoteSettings, RepoSpec, RetryRules, Role, SeatrialLock, SourceError, SourcePlace, SourceSpec, pull,
+    RemoteSettings, RepoSpec, RetryRules, SeatrialLock, SourceError, SourcePlace, SourceSpec, pull,
 };
 
 use crate::hub::{COMMIT, Hub, NEXT, git_id};
@@ -90,7 +91,7 @@ fn at(revision: &str) -> RepoSpec {
 
 fn ids_at(revision: &str, patterns: &[&str]) -> SourceSpec {
     let patterns = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
-    SourceSpec::new("s", SourcePlace::HubFiles { at: at(revision), patterns }, Role::Ids)
+    SourceSpec::new("s", SourcePlace::HubFiles { at: at(revision), patterns }, SourceRole::Ids)
 }
 
 fn ids() -> SourceSpec {
@@ -552,16 +553,17 @@ async fn task_directories_are_names_or_whole() {
     let bench = Bench::of_hub(&hub);
     let spec =
         |role| SourceSpec::new("s", SourcePlace::HubTasks { at: at("main"), below: "tasks".into() }, role);
-    let named = bench.pull(&spec(Role::Ids)).await.unwrap();
+    let named = bench.pull(&spec(SourceRole::Ids)).await.unwrap();
     assert_eq!(rows(&named), ["a.1", "b.1"]);
     assert_eq!(hub.server.targets().len(), 2, "only the names are asked for");
     let locked = &named.lock.sources["s"];
     assert_eq!(locked.files["names"].sha256, Digest::of("a.1\nb.1\n"));
     hub.behave();
-    let again = bench.pull_as(&spec(Role::Ids), Some(&named.lock), PullMode::Locked, Network::Missing).await;
+    let again =
+        bench.pull_as(&spec(SourceRole::Ids), Some(&named.lock), PullMode::Locked, Network::Missing).await;
     assert_eq!((again.unwrap().lock, hub.server.targets().len()), (named.lock, 0));
 
-    let whole = bench.pull(&spec(Role::Tasks)).await.unwrap();
+    let whole = bench.pull(&spec(SourceRole::Tasks)).await.unwrap();
     let Records::Tasks(tasks) = &whole.records["s"] else { panic!("another role came back") };
     assert_eq!(tasks.rows.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["a.1", "b.1"]);
     assert_eq!(fs::read(tasks.rows[0].path.join("tests/test.sh")).unwrap(), b"true\n");
@@ -569,19 +571,19 @@ async fn task_directories_are_names_or_whole() {
     assert_eq!(whole.lock.sources["s"].files["a.1"].rows, 1);
     hub.behave();
     let again =
-        bench.pull_as(&spec(Role::Tasks), Some(&whole.lock), PullMode::Locked, Network::Missing).await;
+        bench.pull_as(&spec(SourceRole::Tasks), Some(&whole.lock), PullMode::Locked, Network::Missing).await;
     assert_eq!((again.unwrap().lock, hub.server.targets().len()), (whole.lock.clone(), 0));
     // What is put together is put together again when the hub is asked.
     fs::write(tasks.rows[0].path.join("tests/test.sh"), "edited").unwrap();
     let edited =
-        bench.pull_as(&spec(Role::Tasks), Some(&whole.lock), PullMode::Locked, Network::Missing).await;
+        bench.pull_as(&spec(SourceRole::Tasks), Some(&whole.lock), PullMode::Locked, Network::Missing).await;
     assert!(matches!(cause(edited), DriftCause::Files(changes) if changes[0].what == "a.1"));
-    assert_eq!(bench.pull_locked(&spec(Role::Tasks), &whole.lock).await.unwrap().lock, whole.lock);
+    assert_eq!(bench.pull_locked(&spec(SourceRole::Tasks), &whole.lock).await.unwrap().lock, whole.lock);
 
     let nowhere = SourcePlace::HubTasks { at: at("main"), below: "task".into() };
     assert!(
         bench
-            .fails(&SourceSpec::new("s", nowhere, Role::Ids))
+            .fails(&SourceSpec::new("s", nowhere, SourceRole::Ids))
             .await
             .contains("no directory with a task.toml")
     );
@@ -625,7 +627,7 @@ fn code_host(content: &'static [u8]) -> Server {
 
 fn code_files(revision: &str, paths: &[&str]) -> SourceSpec {
     let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-    SourceSpec::new("s", SourcePlace::CodeFiles { at: at(revision), paths }, Role::Ids)
+    SourceSpec::new("s", SourcePlace::CodeFiles { at: at(revision), paths }, SourceRole::Ids)
 }
 
 #[tokio::test]
