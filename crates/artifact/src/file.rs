@@ -1,5 +1,6 @@
 //! Files written whole or not at all, and read with a bound.
 
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -55,6 +56,9 @@ pub enum ArtifactError {
     Canonical(#[from] ident::CanonicalError),
 }
 
+/// Around the names of what is still being written.
+const UNFINISHED: (&str, &str) = (".seatrial-", ".tmp");
+
 /// Writes `bytes` to `path` through a temporary file in the same directory, a sync and a rename, and creates missing
 /// parent directories.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), ArtifactError> {
@@ -64,8 +68,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), ArtifactError> {
         _ => Path::new("."),
     };
     fs::create_dir_all(parent).map_err(io)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".seatrial-").suffix(".tmp");
+    let mut builder = unfinished();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -77,6 +80,25 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), ArtifactError> {
     file.persist(path).map_err(|error| io(error.error))?;
     // The rename itself is durable only once the directory is.
     std::fs::File::open(parent).and_then(|directory| directory.sync_all()).map_err(io)
+}
+
+/// Makes files and directories that are still being written, beside the place that they will have. What a killed program
+/// left of them is known by [`is_unfinished`].
+pub fn unfinished() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(UNFINISHED.0).suffix(UNFINISHED.1);
+    builder
+}
+
+/// Whether this is the name of something that was still being written.
+pub fn is_unfinished(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(UNFINISHED.0.as_bytes()) && name.ends_with(UNFINISHED.1.as_bytes())
+}
+
+/// Whether the disk or a quota is full.
+pub fn is_disk_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Reads a regular file of at most `limit` bytes; a link is refused, not followed.

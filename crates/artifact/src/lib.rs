@@ -8,4 +8,4 @@ mod document;
 mod file;
 
 pub use document::{Document, Inputs, load, load_optional, store};
-pub use file::{ArtifactError, read_bounded, write_atomic};
+pub use file::{ArtifactError, is_disk_full, is_unfinished, read_bounded, unfinished, write_atomic};

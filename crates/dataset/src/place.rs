@@ -31,11 +31,7 @@ where
     F: FnOnce(&Path) -> Result<(), DatasetError>,
 {
     fs::create_dir_all(parent).map_err(DatasetError::io(parent))?;
-    let temporary = tempfile::Builder::new()
-        .prefix(".seatrial-")
-        .suffix(".tmp")
-        .tempdir_in(parent)
-        .map_err(DatasetError::io(parent))?;
+    let temporary = artifact::unfinished().tempdir_in(parent).map_err(DatasetError::io(parent))?;
     build(temporary.path())?;
     let sums = sums::hash(temporary.path(), &sums::list(temporary.path())?.files)?;
     // The files themselves are not synced one by one: after a crash the sums tell which of them are torn.

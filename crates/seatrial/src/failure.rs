@@ -115,7 +115,7 @@ impl From<trial::TrialError> for Failure {
         match &error {
             E::Refused(Refused::Stopped) => crate::interruption::failure(),
             E::Refused(Refused::DiskFull { .. }) => Self::from_error(Exit::Budget, &error),
-            E::Io(inner) if is_disk_full(inner) => Self::from_error(Exit::Budget, &error)
+            E::Io(inner) if artifact::is_disk_full(inner) => Self::from_error(Exit::Budget, &error)
                 .hint("free some space and run the same command again: what has ended is kept"),
             E::OtherJob { .. } => {
                 Self::from_error(Exit::Conflict, &error).hint("choose another name with --job-name")
@@ -136,10 +136,6 @@ impl From<prove::ProveError> for Failure {
             prove::ProveError::Ledger(error) => error.into(),
         }
     }
-}
-
-fn is_disk_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 impl From<ledger::LedgerError> for Failure {

@@ -87,8 +87,7 @@ impl Project {
         places.extend([TASKS, FROZEN, EXPORTS].map(|name| self.path(name)));
         places.extend(entries(&self.path(EXPORTS)));
         for path in places.iter().flat_map(|place| entries(place)) {
-            let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-            if !(name.starts_with(".seatrial-") && name.ends_with(".tmp")) {
+            if !path.file_name().is_some_and(artifact::is_unfinished) {
                 continue;
             }
             let removed =

@@ -32,11 +32,7 @@ pub fn write_task(directory: &Path, task: &TaskFiles) -> Result<(), TaskError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
         Err(error) => return Err(at(directory)(error)),
     };
-    let fresh = tempfile::Builder::new()
-        .prefix(".seatrial-")
-        .suffix(".tmp")
-        .tempdir_in(&parent)
-        .map_err(at(&parent))?;
+    let fresh = artifact::unfinished().tempdir_in(&parent).map_err(at(&parent))?;
     make_mode(fresh.path(), 0o755).map_err(at(fresh.path()))?;
     let mut folders = std::collections::BTreeSet::from([fresh.path().to_owned()]);
     for file in &task.files {

@@ -54,11 +54,7 @@ pub fn run(output: Output, directory: &Path) -> Result {
         _ => Path::new("."),
     };
     fs_err::create_dir_all(parent).or_exit(Exit::Failed)?;
-    let part = tempfile::Builder::new()
-        .prefix(".seatrial-")
-        .suffix(".tmp")
-        .tempdir_in(parent)
-        .or_exit(Exit::Failed)?;
+    let part = artifact::unfinished().tempdir_in(parent).or_exit(Exit::Failed)?;
     write(part.path())?;
     fs_err::rename(part.path(), directory).or_exit(Exit::Failed)?;
     fs_err::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o755))

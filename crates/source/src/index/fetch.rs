@@ -315,7 +315,7 @@ impl Index {
     fn new_file(&self) -> Result<Sha256Writer<NamedTempFile>, IndexError> {
         let directory = &self.settings.downloads;
         fs::create_dir_all(directory).map_err(|source| io_error(directory, source))?;
-        let file = tempfile::Builder::new().prefix(".seatrial-").suffix(".tmp").tempfile_in(directory);
+        let file = artifact::unfinished().tempfile_in(directory);
         Ok(Sha256Writer::new(file.map_err(|source| io_error(directory, source))?))
     }
 

@@ -136,7 +136,7 @@ impl Store {
 
     fn new_file(&self) -> Result<tempfile::NamedTempFile, RemoteError> {
         make(&self.directory)?;
-        let file = tempfile::Builder::new().prefix(".seatrial-").suffix(".tmp").tempfile_in(&self.directory);
+        let file = artifact::unfinished().tempfile_in(&self.directory);
         file.map_err(|source| RemoteError::Io { path: self.directory.clone(), source })
     }
 }

@@ -40,7 +40,7 @@ impl Document for JobRecord {
 
 /// A job's directory, claimed by this process until the value is dropped or the process ends, however it ends.
 #[derive(Debug)]
-pub struct JobDirectory {
+pub(crate) struct JobDirectory {
     path: PathBuf,
     pub(crate) record: JobRecord,
     log: Mutex<File>,
@@ -49,7 +49,7 @@ pub struct JobDirectory {
 
 impl JobDirectory {
     /// Opens the directory of a job, or creates it. A directory that holds something else, or another job, is refused.
-    pub fn open(path: &Path, identity: &JobIdentity) -> Result<Self, TrialError> {
+    pub(crate) fn open(path: &Path, identity: &JobIdentity) -> Result<Self, TrialError> {
         fs::create_dir_all(path)?;
         let claim = job::claim(path)?;
         let record = match artifact::load_optional::<JobRecord>(&path.join(RECORD))? {
@@ -70,8 +70,7 @@ impl JobDirectory {
     fn record(path: &Path, identity: &JobIdentity) -> Result<JobRecord, TrialError> {
         let foreign = fs::read_dir(path)?.filter_map(Result::ok).find(|entry| {
             let name = entry.file_name();
-            let name = name.to_string_lossy();
-            !(name.starts_with(".lock") || name.starts_with(".seatrial-"))
+            !(name == job::CLAIM_FILE || artifact::is_unfinished(&name))
         });
         if let Some(entry) = foreign {
             return Err(TrialError::NotOurs { directory: path.to_owned(), found: entry.file_name().into() });
@@ -87,7 +86,7 @@ impl JobDirectory {
     }
 
     /// The directory.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -163,9 +162,7 @@ impl JobDirectory {
     pub(crate) fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name.starts_with(".seatrial-") && name.ends_with(".tmp") {
+            if artifact::is_unfinished(&entry.file_name()) {
                 fs::remove_file(entry.path())?;
             }
         }
