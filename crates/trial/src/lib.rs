@@ -23,7 +23,6 @@ pub use budget::{Budget, Budgets};
 pub use error::TrialError;
 pub use event::Event;
 pub use images::{DockerImages, EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages, NoRoot};
-pub use job::{ReasonRule, rule};
 pub use jobs::{
     Job, JobIdentity, JobSpec, NameTaken, Plan, PlannedTrial, Ran, Rerun, Resources, TrialReport,
     distinct_names, job_id, resumable,

@@ -132,6 +132,11 @@ fn has_harborignore(directory: &Path) -> bool {
     false
 }
 
+/// MiB of a task's settings as bytes; what does not fit is as good as no limit.
+pub(crate) fn bytes(mib: u64) -> u64 {
+    mib.saturating_mul(1 << 20)
+}
+
 /// Fills in `${VAR:-default}`. Tasks are untrusted, so no variable of the host is ever handed out: one without a default is
 /// an error that names it.
 pub(crate) fn resolved(

@@ -7,7 +7,8 @@ mod plan;
 mod running;
 mod tally;
 
-pub use directory::{JobDirectory, job_id, resumable};
+pub(crate) use directory::JobDirectory;
+pub use directory::{job_id, resumable};
 pub(crate) use documents::exception_info;
 pub use identity::JobIdentity;
 pub use plan::{NameTaken, Plan, PlannedTrial, distinct_names};

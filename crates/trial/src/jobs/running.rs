@@ -19,6 +19,7 @@ use crate::jobs::tally::{Ended, Tally};
 use crate::jobs::{JobDirectory, JobIdentity, Plan, PlannedTrial, documents};
 use crate::life::Life;
 use crate::schedule::{Admission, Admitted, Refused};
+use crate::trial_task::bytes;
 use crate::{Agent, Budgets, Event, TrialError, TrialTask, name};
 
 /// How often the job's `result.json` is rewritten at most while trials end.
@@ -305,18 +306,16 @@ impl Job {
     /// Runs a trial until it ended with a reward or for a lasting reason, or has no try left.
     async fn run_trial(&self, trial: &PlannedTrial) -> Result<TrialReport, TrialError> {
         let (admission, stop) = (&self.resources.admission, &self.resources.stop);
-        let memory = trial.task.config.environment.memory_mb.map(|mib| mib.saturating_mul(1 << 20));
+        let memory = trial.task.config.environment.memory_mb.map(bytes);
         let admitted = admission.admit(memory, stop).await?;
         let mut retries = Vec::new();
         loop {
             let record = self.try_once(trial, &retries, &admitted).await?;
             let again = (retries.len() as u32) < self.spec.max_retries && !stop.is_cancelled();
-            let Outcome::Failed { reason, detail, retryable: true, .. } = &record.outcome else {
-                return self.ended(trial, &record);
+            let (reason, detail) = match &record.outcome {
+                Outcome::Failed { reason, detail, retryable: true, .. } if again => (reason, detail),
+                _ => return self.ended(trial, &record),
             };
-            if !again {
-                return self.ended(trial, &record);
-            }
             let place = self.directory.set_aside(&trial.name)?;
             self.directory.log(&format!("{} is tried again after {reason}: {detail}", trial.name));
             let wait = wait_before(retries.len() as u32 + 1);

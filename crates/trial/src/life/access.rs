@@ -1,9 +1,9 @@
 //! What a trial does with a running sandbox, each time with a deadline and a reason for its failure.
 
 use std::future::Future;
-use std::io::ErrorKind;
 use std::time::Duration;
 
+use artifact::is_disk_full;
 use record::Reason;
 use sandbox::{Archive, ExecOutcome, ExecSpec, ExitStatus, Sandbox, SandboxError, Usage};
 
@@ -127,15 +127,27 @@ impl Access<'_> {
         usual: Reason,
         work: impl Future<Output = Result<T, SandboxError>>,
     ) -> Result<T, Failure> {
-        let cut = self.clock.cut(Some(own));
-        match tokio::time::timeout(cut.left.unwrap_or(own), work).await {
-            Ok(done) => done.map_err(|error| failure(&error, usual)),
-            Err(_) if cut.whole => Err(self.clock.over()),
-            Err(_) => {
-                let seconds = own.as_secs();
-                Err((Reason::EngineLost, format!("the engine gave no answer within {seconds} s")))
-            }
-        }
+        let work = async { work.await.map_err(|error| failure(&error, usual)) };
+        let silent = |own: Duration| {
+            (Reason::EngineLost, format!("the engine gave no answer within {} s", own.as_secs()))
+        };
+        bounded(self.clock, Some(own), silent, work).await
+    }
+}
+
+/// Does something within its own limit, of which `late` says that it was reached, and within the trial's.
+pub(super) async fn bounded<T>(
+    clock: &Clock,
+    own: Option<Duration>,
+    late: impl FnOnce(Duration) -> Failure,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let cut = clock.cut(own);
+    let Some(left) = cut.left else { return work.await };
+    match tokio::time::timeout(left, work).await {
+        Ok(done) => done,
+        Err(_) if cut.whole => Err(clock.over()),
+        Err(_) => Err(late(left)),
     }
 }
 
@@ -161,12 +173,10 @@ pub(super) fn disk(error: std::io::Error) -> Failure {
     (reason, format!("cannot write the trial directory: {error}"))
 }
 
-fn is_disk_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use super::*;
 
     #[test]

@@ -211,14 +211,10 @@ impl Life<'_> {
 
     /// Making the agent ready, within its budget.
     async fn bounded_set_up(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
-        let cut = access.clock.cut(self.budgets.limit(&self.budgets.setup, Some(agent::SETUP_SEC)));
-        let set_up = self.set_up(access, round);
-        let Some(left) = cut.left else { return set_up.await };
-        match tokio::time::timeout(left, set_up).await {
-            Ok(done) => done,
-            Err(_) if cut.whole => Err(access.clock.over()),
-            Err(_) => Err((Reason::AgentSetupFailed, format!("not ready within {} s", left.as_secs_f64()))),
-        }
+        let own = self.budgets.limit(&self.budgets.setup, Some(agent::SETUP_SEC));
+        let late =
+            |own: Duration| (Reason::AgentSetupFailed, format!("not ready within {} s", own.as_secs_f64()));
+        access::bounded(access.clock, own, late, self.set_up(access, round)).await
     }
 
     /// Ends the agent's sandbox.

@@ -8,11 +8,11 @@ use record::Reason;
 use sandbox::{Archive, ExecSpec, ExitStatus, Network, Root, Sandbox, SandboxSpec};
 use task::config::{EnvironmentConfig, Healthcheck, NetworkMode};
 
-use super::access::{Access, failure};
+use super::access::{Access, bounded, failure};
 use super::course::{Clock, Course};
 use super::{Failure, Life, Phase};
 use crate::EnvironmentSource;
-use crate::trial_task::resolved;
+use crate::trial_task::{bytes, resolved};
 
 /// Processes and threads of a sandbox.
 const PIDS: u64 = 4096;
@@ -89,17 +89,11 @@ impl Life<'_> {
 
     async fn build(&self, environment: &Environment<'_>, clock: &Clock) -> Result<Root, Failure> {
         let own = self.budgets.limit(&self.budgets.build, Some(environment.config.build_timeout_sec));
-        let cut = clock.cut(own);
-        let root = self.images.root(&environment.source);
-        let Some(left) = cut.left else { return root.await };
-        match tokio::time::timeout(left, root).await {
-            Ok(root) => root,
-            Err(_) if cut.whole => Err(clock.over()),
-            Err(_) => Err((
-                Reason::EnvironmentStartFailed,
-                format!("no image within the {} s that {} allows", left.as_secs_f64(), environment.table),
-            )),
-        }
+        let late = |own: Duration| {
+            let (seconds, table) = (own.as_secs_f64(), environment.table);
+            (Reason::EnvironmentStartFailed, format!("no image within the {seconds} s that {table} allows"))
+        };
+        bounded(clock, own, late, self.images.root(&environment.source)).await
     }
 
     async fn launch(
@@ -144,20 +138,10 @@ impl Life<'_> {
         let asked = Instant::now();
         let _slot = self.admission.start().await;
         clock.excuse(asked.elapsed());
-        let cut = clock.cut(own);
-        let start = self.engine.start(&spec);
-        let started = match cut.left {
-            None => start.await,
-            Some(left) => match tokio::time::timeout(left, start).await {
-                Ok(started) => started,
-                Err(_) if cut.whole => return Err(clock.over()),
-                Err(_) => {
-                    let detail = format!("no sandbox within {} s", left.as_secs_f64());
-                    return Err((Reason::EnvironmentStartFailed, detail));
-                }
-            },
-        };
-        let sandbox = started.map_err(|error| failure(&error, Reason::EnvironmentStartFailed))?;
+        let usual = Reason::EnvironmentStartFailed;
+        let start = async { self.engine.start(&spec).await.map_err(|error| failure(&error, usual)) };
+        let late = |own: Duration| (usual, format!("no sandbox within {} s", own.as_secs_f64()));
+        let sandbox = bounded(clock, own, late, start).await?;
         let started = Started { sandbox, workdir };
         if let Err(failure) = bring_loose_files(&environment.source, &started, clock).await {
             self.discard(started.sandbox).await;
@@ -276,11 +260,6 @@ impl<'a> Patience<'a> {
         self.failures += 1;
         (self.failures < self.config.retries).then(|| seconds(self.config.interval_sec))
     }
-}
-
-/// MiB as bytes; what does not fit is as good as no limit.
-fn bytes(mib: u64) -> u64 {
-    mib.saturating_mul(1 << 20)
 }
 
 fn seconds(seconds: f64) -> Duration {
