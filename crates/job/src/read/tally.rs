@@ -34,14 +34,22 @@ impl Tally {
     /// Counts one trial.
     pub fn add(&mut self, trial: &TrialView) {
         match trial.state {
-            TrialState::Rewarded { reward, .. } => {
-                self.rewarded += 1;
-                self.sum += reward;
-            }
-            TrialState::Errored { .. } => self.errored += 1,
+            TrialState::Rewarded { reward, .. } => self.add_ended(Some(reward)),
+            TrialState::Errored { .. } => self.add_ended(None),
             TrialState::Ungraded => self.ungraded += 1,
             TrialState::Incomplete { .. } => self.incomplete += 1,
             TrialState::Running => self.running += 1,
+        }
+    }
+
+    /// Counts one trial that has ended: rewarded with the reward that counts, or errored.
+    pub fn add_ended(&mut self, reward: Option<f64>) {
+        match reward {
+            Some(reward) => {
+                self.rewarded += 1;
+                self.sum += reward;
+            }
+            None => self.errored += 1,
         }
     }
 

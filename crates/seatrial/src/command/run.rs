@@ -1,10 +1,10 @@
 //! `seatrial run`: an agent on task directories, as one Harbor-compatible job.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use job::{Mean, Tally};
 use rayon::prelude::*;
 use record::Outcome;
 use serde_json::json;
@@ -46,12 +46,13 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         tasks.iter().map(AsRef::as_ref),
     );
     trial::distinct_names(&tasks).or_exit(Exit::Usage)?;
-    let name = job_name(output, &jobs_dir, arguments, &identity)?;
     let wanted = tasks.len().saturating_mul(agents.len()).saturating_mul(arguments.attempts as usize);
     if wanted > MOST_TRIALS {
         let message = format!("{wanted} trials are more than the {MOST_TRIALS} that one job may have");
         return Err(Failure::new(Exit::Usage, message).hint("lower --attempts, or run several jobs"));
     }
+    // Only now, since it may make the directory.
+    let name = job_name(output, &jobs_dir, arguments, &identity)?;
     let plan = Plan::new(&name, &tasks, &agents, arguments.attempts).or_exit(Exit::Usage)?;
     let planned = plan.trials().len();
     let spec = JobSpec {
@@ -164,22 +165,22 @@ fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
             "wall_ms": u64::try_from(report.wall.as_millis()).unwrap_or(u64::MAX),
         }))?;
     }
-    let all = Count::of(&ran.reports);
+    let all = tally(&ran.reports);
     output.json(&json!({
         "job": directory.display().to_string(),
         "rewarded": all.rewarded,
         "errored": all.errored,
         "pending": ran.left,
-        "mean_of_rewarded": all.mean(),
-        "mean_with_errored_as_0": all.mean_with_errored(),
+        "mean_of_rewarded": all.graded().map(|graded| graded.mean),
+        "mean_with_errored_as_0": all.errors_as_zero().map(|all| all.mean),
     }))?;
     if ran.reports.len() + ran.left <= TABLE_LIMIT {
         output.print(trial_table(&ran.reports))?;
     }
     let agents: BTreeSet<&str> = ran.reports.iter().map(|report| report.agent.as_str()).collect();
     for agent in agents {
-        let count = Count::of(ran.reports.iter().filter(|report| report.agent == agent));
-        output.print(format_args!("{agent}: {count}"))?;
+        let own = tally(ran.reports.iter().filter(|report| report.agent == agent));
+        output.print(format_args!("{agent}: {}", means(&own)))?;
     }
     if ran.left > 0 {
         output.print(format_args!("{} pending", ran.left))?;
@@ -195,49 +196,25 @@ fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
     }
 }
 
-/// Ended trials, those without a reward that counts among them.
-struct Count {
-    rewarded: usize,
-    errored: usize,
-    sum: f64,
+fn tally<'a>(reports: impl IntoIterator<Item = &'a TrialReport>) -> Tally {
+    let mut tally = Tally::default();
+    reports.into_iter().for_each(|report| tally.add_ended(report.reward));
+    tally
 }
 
-impl Count {
-    fn of<'a>(reports: impl IntoIterator<Item = &'a TrialReport>) -> Self {
-        let mut count = Self { rewarded: 0, errored: 0, sum: 0.0 };
-        for report in reports {
-            match report.reward {
-                Some(reward) => {
-                    count.rewarded += 1;
-                    count.sum += reward;
-                }
-                None => count.errored += 1,
+/// The means of an agent's trials in words.
+fn means(tally: &Tally) -> String {
+    let errored = tally.errored;
+    match (tally.graded(), tally.errors_as_zero()) {
+        (Some(Mean { mean, over }), Some(all)) => {
+            let rewarded = format!("mean reward {mean:.3} over {over} rewarded");
+            if errored == 0 {
+                rewarded
+            } else {
+                format!("{rewarded}; {:.3} with {errored} errored as 0", all.mean)
             }
         }
-        count
-    }
-
-    fn mean(&self) -> Option<f64> {
-        (self.rewarded > 0).then(|| self.sum / self.rewarded as f64)
-    }
-
-    fn mean_with_errored(&self) -> Option<f64> {
-        let ended = self.rewarded + self.errored;
-        (ended > 0).then(|| self.sum / ended as f64)
-    }
-}
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rewarded, errored, .. } = self;
-        match (self.mean(), self.mean_with_errored()) {
-            (Some(mean), _) if *errored == 0 => write!(f, "mean reward {mean:.3} over {rewarded} rewarded"),
-            (Some(mean), Some(with_errored)) => write!(
-                f,
-                "mean reward {mean:.3} over {rewarded} rewarded; {with_errored:.3} with {errored} errored as 0"
-            ),
-            _ => write!(f, "no reward; {errored} errored"),
-        }
+        _ => format!("no reward; {errored} errored"),
     }
 }
 
