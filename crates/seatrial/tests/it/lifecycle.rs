@@ -1,73 +1,12 @@
 //! The phases of a trial, one after the other: what each task feature does, and how each phase fails.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::engines::{DOCKER, Engine, on_every_engine};
 use crate::project::{binary, children, ended, sandboxes_run, tree};
-use crate::tasks::{FIX, Job, Shelf, Task, Trial};
-
-/// Where a test runs its trials.
-struct Engine {
-    name: &'static str,
-    /// An image with Python and the usual tools.
-    image: &'static str,
-}
-
-const NATIVE: Engine = Engine { name: "native", image: HOST };
-const DOCKER: Engine = Engine { name: "docker", image: "seatrial.test/base:1" };
-/// What tasks here start from until an engine has its own.
-const HOST: &str = "seatrial.local/host";
-
-impl Engine {
-    /// Writes the tasks, starting from the engine's own image.
-    fn shelf(&self, tasks: impl IntoIterator<Item = Task>) -> Shelf {
-        Shelf::new(tasks.into_iter().map(|mut task| {
-            for text in [&mut task.dockerfile, &mut task.settings] {
-                *text = text.replace(HOST, self.image);
-            }
-            task
-        }))
-    }
-
-    /// Runs the oracle on all tasks.
-    fn run(&self, shelf: &Shelf) -> Job {
-        shelf.run_with(&[
-            "--agent",
-            "oracle",
-            "--job-name",
-            "job",
-            "--engine",
-            self.name,
-            "--max-retries",
-            "0",
-        ])
-    }
-}
-
-/// Tests of every engine that this machine has.
-macro_rules! on_every_engine {
-    ($($test:ident),* $(,)?) => {
-        mod native {
-            $(#[test]
-            fn $test() {
-                if crate::project::sandboxes_run() {
-                    super::$test(&super::NATIVE);
-                }
-            })*
-        }
-
-        mod docker {
-            $(#[test]
-            fn $test() {
-                if crate::docker::docker().is_some() {
-                    super::$test(&super::DOCKER);
-                }
-            })*
-        }
-    };
-}
+use crate::tasks::{FIX, Shelf, Task, Trial};
 
 on_every_engine!(
     every_phase_leaves_its_begin_its_end_and_what_came_of_it,
@@ -80,28 +19,13 @@ on_every_engine!(
     a_separate_verifier_sees_artifacts_and_nothing_else,
     steps_follow_each_other_and_give_one_reward,
     a_task_of_two_steps_leaves_what_harbor_leaves,
-    what_a_verifier_leaves_is_read_with_bounds,
     missing_tools_are_named_and_never_a_silent_zero,
     what_trials_do_not_offer_is_refused_by_name,
-    a_root_agent_that_breaks_the_tools_does_not_keep_its_reward,
-    no_agent_can_choose_another_try,
-    links_that_lead_out_together_do_not_reach_a_separate_verifier,
-    logs_with_names_of_any_bytes_are_kept,
     settings_that_nothing_can_satisfy_are_the_tasks_fault,
 );
 
 /// Settings that every task here begins with.
 const LIMITS: &str = "[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 60\n";
-
-/// Writes one more file of a task; scripts are executable.
-fn file(shelf: &Shelf, task: &str, path: &str, text: &str) {
-    let path = shelf.tasks().join(task).join(path);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(&path, text).unwrap();
-    if path.extension().is_some_and(|extension| extension == "sh") {
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-}
 
 /// The phases of a trial with their steps and outcomes, in order.
 fn phases(trial: &Trial) -> Vec<String> {
@@ -256,7 +180,7 @@ fn ignored_files_of_a_task_stay_outside(engine: &Engine) {
         ("tests/.harborignore", "cache/\n"),
         ("tests/cache/x", ""),
     ] {
-        file(&shelf, "ignoring", path, text);
+        shelf.file("ignoring", path, text);
     }
     let trial = engine.run(&shelf).trial("ignoring");
     assert!(trial.is_rewarded(1.0), "{}", trial.line);
@@ -269,7 +193,7 @@ fn files_beside_a_prebuilt_image_are_brought_in(engine: &Engine) {
         ))
         .solution("[ \"$(cat /srv/deep/data)\" = here ] && mkdir /app && echo fixed > /app/state\n")]);
     std::fs::remove_file(shelf.tasks().join("prebuilt/environment/Dockerfile")).unwrap();
-    file(&shelf, "prebuilt", "environment/deep/data", "here\n");
+    shelf.file("prebuilt", "environment/deep/data", "here\n");
     let trial = engine.run(&shelf).trial("prebuilt");
     assert!(trial.is_rewarded(1.0), "{} {}", trial.line, trial.text("agent/oracle.txt"));
 }
@@ -366,13 +290,12 @@ fn a_separate_verifier_sees_artifacts_and_nothing_else(engine: &Engine) {
             .settings(&settings("[verifier.environment]\nworkdir = \"/\"\n[verifier.environment.healthcheck]\ncommand = \"false\"\nretries = 1\n"))
             .solution(solution),
     ]);
-    file(
-        &shelf,
+    shelf.file(
         "own-dockerfile",
         "tests/Dockerfile",
         &format!("FROM {}\nCOPY . /tests/\nRUN echo yes > /made-for-tests\n", engine.image),
     );
-    file(&shelf, "no-second", "tests/Dockerfile", &format!("FROM {}\nRUN exit 3\n", engine.image));
+    shelf.file("no-second", "tests/Dockerfile", &format!("FROM {}\nRUN exit 3\n", engine.image));
     let job = engine.run(&shelf);
     for task in ["copy", "own-dockerfile"] {
         let trial = job.trial(task);
@@ -420,16 +343,15 @@ fn write_steps(shelf: &Shelf, task: &str) {
     ];
     for (step, solution, check) in steps {
         let place = |path: &str| format!("steps/{step}/{path}");
-        file(shelf, task, &place("instruction.md"), "Do it.\n");
-        file(shelf, task, &place("solution/solve.sh"), &format!("#!/bin/bash\n{solution}"));
-        file(shelf, task, &place("tests/check.sh"), &format!("#!/bin/bash\n{check}\n"));
+        shelf.file(task, &place("instruction.md"), "Do it.\n");
+        shelf.file(task, &place("solution/solve.sh"), &format!("#!/bin/bash\n{solution}"));
+        shelf.file(task, &place("tests/check.sh"), &format!("#!/bin/bash\n{check}\n"));
     }
     // The task's own script, with what each step brings along over it.
     let test = "#!/bin/bash\n/tests/check.sh && r=1 || r=0\necho x > /logs/verifier/left\necho \"{\\\"reward\\\": $r, \\\"q\\\": 0.5}\" > /logs/verifier/reward.json\n";
-    file(shelf, task, "tests/test.sh", test);
-    file(shelf, task, "steps/two/workdir/given", "given\n");
-    file(
-        shelf,
+    shelf.file(task, "tests/test.sh", test);
+    shelf.file(task, "steps/two/workdir/given", "given\n");
+    shelf.file(
         task,
         "steps/two/workdir/setup.sh",
         "#!/bin/bash\ntouch setup-ran; echo ran > /logs/artifacts/setup; rm -- \"$0\"\n",
@@ -449,7 +371,7 @@ fn steps_follow_each_other_and_give_one_reward(engine: &Engine) {
     for name in &names {
         write_steps(&shelf, name);
     }
-    file(&shelf, "broken-setup", "steps/two/workdir/setup.sh", "#!/bin/bash\necho no luck; exit 5\n");
+    shelf.file("broken-setup", "steps/two/workdir/setup.sh", "#!/bin/bash\necho no luck; exit 5\n");
     let settings = shelf.tasks().join("own-sandboxes/task.toml");
     let text = std::fs::read_to_string(&settings).unwrap();
     std::fs::write(
@@ -597,48 +519,6 @@ fn limits_that_are_reached_have_names() {
     }
 }
 
-fn what_a_verifier_leaves_is_read_with_bounds(engine: &Engine) {
-    let reward = "echo 1 > /logs/verifier/reward.txt\n";
-    let shelf = engine.shelf([
-        Task::new("gigabyte").verifier(&format!("{reward}truncate -s 1G /logs/verifier/core\n")),
-        Task::new("gigabyte-reward").verifier("truncate -s 1G /logs/verifier/reward.txt\n"),
-        Task::new("many").verifier(&format!("{reward}cd /logs/verifier; mkdir many; for i in $(seq 3000); do : > many/$i; done\n")),
-        Task::new("in-the-way").verifier(&format!("{reward}mkdir /logs/verifier/test-stdout.txt; echo x > /logs/verifier/test-stdout.txt/x; echo said\n")),
-        Task::new("long-names").verifier(&format!("{reward}cd /logs/verifier; python3 -c 'import os; open(b\"\\xff\" * 90, \"w\").close()'; echo x > kept\n")),
-        Task::new("unpackable").verifier(&format!("{reward}python3 -c 'import os; open(b\"/logs/verifier/\" + b\"\\xff\" * 200, \"w\").close()'\n")),
-        Task::new("agent-unpackable").solution(&format!("{FIX}python3 -c 'import os; open(b\"/logs/agent/\" + b\"\\xff\" * 200, \"w\").close()'\n")),
-        Task::new("links").verifier(&format!("{reward}ln -s / /logs/verifier/root; ln -s ../../../../etc/passwd /logs/verifier/passwd\n")),
-        Task::new("removed").verifier("rm -rf /logs/verifier\n"),
-        Task::new("device").verifier("mknod /logs/verifier/reward.txt c 1 5 || mkfifo /logs/verifier/reward.txt\n"),
-        Task::new("socket").verifier("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/logs/verifier/reward.json\")'\n"),
-    ]);
-    let job = engine.run(&shelf);
-    let gigabyte = job.trial("gigabyte");
-    assert!(gigabyte.is_rewarded(1.0), "{}", gigabyte.line);
-    assert!(gigabyte.text("verifier/left-out.txt").contains("1073741824"));
-    assert!(!gigabyte.directory.join("verifier/core").exists());
-    assert_eq!(gigabyte.text("verifier/reward.txt"), "1\n");
-    assert_eq!(job.trial("gigabyte-reward").reason(), "reward_unsafe");
-    let many = job.trial("many");
-    assert!(many.is_rewarded(1.0));
-    assert_eq!(children(&many.directory.join("verifier/many")).len(), 3000);
-    let way = job.trial("in-the-way");
-    assert!(way.is_rewarded(1.0), "{}", way.line);
-    assert_eq!(way.text("verifier/test-stdout.txt"), "said\n");
-    let long = job.trial("long-names");
-    assert!(long.is_rewarded(1.0), "{}", long.line);
-    assert!(long.directory.join("verifier/kept").is_file() && long.text("trial.log").contains("left out: "));
-    for task in ["unpackable", "agent-unpackable"] {
-        assert!(job.trial(task).is_rewarded(1.0), "{task}: {}", job.trial(task).line);
-    }
-    let links = job.trial("links");
-    assert!(links.is_rewarded(1.0));
-    assert!(links.directory.join("verifier/root").symlink_metadata().is_err());
-    for task in ["removed", "device", "socket"] {
-        assert_eq!(job.trial(task).reason(), "reward_unsafe", "{task}: {}", job.trial(task).line);
-    }
-}
-
 fn missing_tools_are_named_and_never_a_silent_zero(engine: &Engine) {
     let shelf = engine.shelf([
         Task::new("zero").verifier(
@@ -673,7 +553,7 @@ fn what_trials_do_not_offer_is_refused_by_name(engine: &Engine) {
         Task::new("service").settings("[[verifier.collect]]\ncommand = \"true\"\nservice = \"database\"\n"),
         Task::new("allow-list").settings("[environment]\nnetwork_mode = \"allowlist\"\nallowed_hosts = [\"index.invalid\"]\n"),
     ]);
-    file(&shelf, "compose", "environment/docker-compose.yaml", "services: {}\n");
+    shelf.file("compose", "environment/docker-compose.yaml", "services: {}\n");
     let job = engine.run(&shelf);
     for (task, word) in [
         ("gpus", "accelerators"),
@@ -687,94 +567,6 @@ fn what_trials_do_not_offer_is_refused_by_name(engine: &Engine) {
     }
     // A permission that is not used is none that is missing.
     assert!(job.trial("allow-list").is_rewarded(1.0));
-}
-
-fn a_root_agent_that_breaks_the_tools_does_not_keep_its_reward(engine: &Engine) {
-    let fake = "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt\nfor place in /usr/bin /bin /usr/sbin /sbin; do rm -f $place/rm; printf '#!/bin/sh\\nexit 0\\n' > $place/rm; chmod +x $place/rm; done\n";
-    let shelf = engine.shelf([
-        Task::new("quiet").solution(fake).verifier(":\n"),
-        Task::new("immutable").solution("mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; chattr +i /logs/verifier/reward.txt; chmod 000 /logs/verifier\n").verifier(":\n"),
-    ]);
-    let job = engine.run(&shelf);
-    for task in ["quiet", "immutable"] {
-        let trial = job.trial(task);
-        let outcome = &trial.line["outcome"];
-        assert!(outcome["reward"].is_null(), "{task}: {outcome}");
-        assert!(
-            ["reward_unsafe", "reward_missing", "verifier_setup_failed"].contains(&trial.reason()),
-            "{outcome}"
-        );
-    }
-}
-
-fn no_agent_can_choose_another_try(engine: &Engine) {
-    let separate = "artifacts = [\"/app\"]\n[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 60\n\
-                    environment_mode = \"separate\"\n[environment]\nbuild_timeout_sec = 60\n";
-    let shells = "rm -f /bin/bash /usr/bin/bash /bin/sh /usr/bin/sh /bin/dash /usr/bin/dash\n";
-    let plant = "mkdir /tests; echo 1 > /tests/conftest.py\n\
-                 rm /usr/bin/rm; printf '#!/bin/bash\\nexit 0\\n' > /usr/bin/rm; chmod +x /usr/bin/rm\n";
-    let shelf = engine.shelf([
-        Task::new("logs").solution("rm -rf /logs; echo 1 > /logs\n"),
-        Task::new("rm").solution("rm -f /bin/rm /usr/bin/rm\n"),
-        Task::new("shells").solution(shells),
-        Task::new("tests").solution(plant),
-        Task::new("crossing")
-            .settings(separate)
-            .dockerfile_line("RUN mkdir /app/full && echo 1 > /app/full/file")
-            .solution("rm -rf /app/full; echo 1 > /app/full\n"),
-    ]);
-    let job = engine.run(&shelf);
-    for task in ["logs", "rm", "shells", "tests", "crossing"] {
-        let outcome = &job.trial(task).line["outcome"];
-        assert_eq!(outcome["failed"]["retryable"], false, "{task}: {outcome}");
-        assert_ne!(outcome["failed"]["class"], "infrastructure", "{task}: {outcome}");
-    }
-    for task in ["logs", "tests", "crossing"] {
-        assert_eq!(job.trial(task).reason(), "reward_unsafe", "{task}");
-    }
-}
-
-fn links_that_lead_out_together_do_not_reach_a_separate_verifier(engine: &Engine) {
-    let settings = "artifacts = [\"/app/out\"]\n[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 60\n\
-                    environment_mode = \"separate\"\n[environment]\nbuild_timeout_sec = 60\n";
-    let verifier = "if [ \"$(cat /app/out/answer)\" = \"$(cat /tests/expected)\" ]; then r=1; else r=0; fi\necho $r > /logs/verifier/reward.txt\n";
-    let task = |name: &str, solution: &str| {
-        Task::new(name)
-            .settings(settings)
-            .solution(&format!("mkdir /app/out; cd /app/out\n{solution}"))
-            .verifier(verifier)
-    };
-    let shelf = engine.shelf([
-        task("honest", "echo 42 > real; ln -s real answer\n"),
-        task("through", "ln -s . here; ln -s here/here/../../tests/expected answer\n"),
-        task("around", "mkdir -p a/b; ln -s ../.. a/b/up; ln -s a/b/up/a/b/up/../../tests/expected answer\n"),
-    ]);
-    for task in ["honest", "through", "around"] {
-        file(&shelf, task, "tests/expected", "42\n");
-    }
-    let job = engine.run(&shelf);
-    assert!(job.trial("honest").is_rewarded(1.0), "{}", job.trial("honest").line);
-    for task in ["through", "around"] {
-        assert!(job.trial(task).is_rewarded(0.0), "{}", job.trial(task).line);
-    }
-}
-
-fn logs_with_names_of_any_bytes_are_kept(engine: &Engine) {
-    let odd = "python3 -c \"open(b'/logs/agent/' + b'\\xff' * 80, 'w'); open(b'/logs/artifacts/' + b'\\xff' * 150, 'w')\"\n\
-               echo 1 > /logs/agent/plain.txt\n";
-    let separate = "artifacts = [\"/app\"]\n[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 60\n\
-                    environment_mode = \"separate\"\n[environment]\nbuild_timeout_sec = 60\n";
-    let shelf = engine.shelf([
-        Task::new("odd").solution(&format!("{FIX}{odd}")),
-        Task::new("crossing").settings(separate).solution(&format!("{FIX}{odd}")),
-    ]);
-    let job = engine.run(&shelf);
-    assert!(job.trial("crossing").is_rewarded(1.0), "{}", job.trial("crossing").line);
-    let trial = job.trial("odd");
-    assert!(trial.is_rewarded(1.0), "{}", trial.line);
-    assert_eq!(trial.text("agent/plain.txt"), "1\n");
-    let manifest = trial.json("artifacts/manifest.json");
-    assert_ne!(manifest[0]["status"], "failed", "{manifest}");
 }
 
 fn settings_that_nothing_can_satisfy_are_the_tasks_fault(engine: &Engine) {
@@ -809,7 +601,7 @@ fn every_reason_is_documented_with_what_follows_from_it() {
     let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats.md");
     let text = std::fs::read_to_string(formats).unwrap();
     for reason in record::Reason::ALL {
-        let rule = trial::rule(reason);
+        let rule = job::rule(reason);
         let name = serde_json::to_value(reason).unwrap();
         let row = format!("| `{}` | ", name.as_str().unwrap());
         let found =

@@ -106,6 +106,16 @@ impl Shelf {
         self.temp.path().join("tasks")
     }
 
+    /// Writes one more file of a task; scripts are executable.
+    pub fn file(&self, task: &str, path: &str, text: &str) {
+        let path = self.tasks().join(task).join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        if path.extension().is_some_and(|extension| extension == "sh") {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+
     /// Runs an agent on all tasks, two at once.
     pub fn run(&self, agent: &str, job: &str) -> Job {
         self.run_with(&["--agent", agent, "--job-name", job])
