@@ -357,7 +357,7 @@ def parse_unittest(text, marks):
             if rest == "":
                 described = name
                 continue
-            dots = rest.rfind(" ... ")
+            dots = 0 if rest.startswith(" ... ") else rest.rfind(" ... ")
             if dots == -1 or dots != 0 and not rest.startswith((" [", " (")):
                 continue
             pending, described, word = name, None, rest[dots + 5 :]

@@ -7,12 +7,17 @@
 //! | `test name ... printed text`, later `ok` alone | a result behind printed text (`--nocapture`) |
 //! | `test result: ok. 3 passed; 0 failed; 1 ignored; ...` | the binary's own count |
 //!
+//! As soon as one line is a JSON event, only events count (see [`libtest`]).
+//!
 //! A binary that shows more passes than it counts had lines printed into its output: the log is forged. A word that
 //! stands alone while several names wait for theirs cannot be given to any of them.
 
 use std::{collections::BTreeSet, rc::Rc};
 
-use super::names::{Results, group};
+use super::{
+    libtest,
+    names::{Results, group},
+};
 use crate::{Completion, TestStatus};
 
 pattern!(
@@ -26,6 +31,9 @@ pattern!(SUMMARY, r"^test result: (?:ok|FAILED)\. ([0-9]+) passed; ([0-9]+) fail
 
 /// Reads the lines of a run.
 pub(super) fn parse(lines: &[&str]) -> Results {
+    if let Some(results) = libtest::parse(lines) {
+        return results;
+    }
     let mut parser =
         Parser { results: Results::default(), binary: group([]), passes: 0, waiting: BTreeSet::new() };
     for line in lines {
@@ -69,8 +77,8 @@ impl<'t> Parser<'t> {
                 self.results.spoil(Completion::Forged, detail);
             }
             (self.passes, self.waiting) = (0, BTreeSet::new());
-        } else if let Some(found) = DOC_TESTS.captures(line).or_else(|| BINARY.captures(line)) {
-            self.binary = group([found.extract::<1>().1[0]]);
+        } else if let Some(named) = binary(line) {
+            self.binary = group([named]);
             (self.passes, self.waiting) = (0, BTreeSet::new());
         }
     }
@@ -79,6 +87,11 @@ impl<'t> Parser<'t> {
         self.passes += u64::from(status == TestStatus::Passed);
         self.results.record(&self.binary, name, status);
     }
+}
+
+/// The binary that a line says follows.
+pub(super) fn binary(line: &str) -> Option<&str> {
+    DOC_TESTS.captures(line).or_else(|| BINARY.captures(line)).map(|found| found.extract::<1>().1[0])
 }
 
 fn status(text: &str) -> Option<TestStatus> {

@@ -35,8 +35,10 @@ pub enum LogFormat {
     Lines,
     /// `go test -v`, and `go test -json` where a line is such an event.
     Go,
-    /// `cargo test`: libtest's lines, documentation tests included.
+    /// `cargo test`: libtest's lines, documentation tests included, or its JSON events.
     Cargo,
+    /// `cargo nextest run`: its lines, or its libtest events.
+    Nextest,
     /// Jest, with `--verbose` or without.
     Jest,
     /// Mocha's `spec` reporter.
@@ -51,16 +53,19 @@ pub enum LogFormat {
     Surefire,
     /// JUnit XML documents within a log, or Gradle's console where there is none.
     Junit,
+    /// Reports in the Common Test Report Format within a log.
+    Ctrf,
 }
 
 impl LogFormat {
     /// All formats, in the order of the enum.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Pytest,
         Self::Unittest,
         Self::Lines,
         Self::Go,
         Self::Cargo,
+        Self::Nextest,
         Self::Jest,
         Self::Mocha,
         Self::Vitest,
@@ -68,6 +73,7 @@ impl LogFormat {
         Self::Tap,
         Self::Surefire,
         Self::Junit,
+        Self::Ctrf,
     ];
 
     const fn of_framework(framework: Framework) -> Self {
@@ -86,6 +92,7 @@ impl LogFormat {
             Self::Lines => "lines",
             Self::Go => "go",
             Self::Cargo => "cargo",
+            Self::Nextest => "nextest",
             Self::Jest => "jest",
             Self::Mocha => "mocha",
             Self::Vitest => "vitest",
@@ -93,15 +100,19 @@ impl LogFormat {
             Self::Tap => "tap",
             Self::Surefire => "surefire",
             Self::Junit => "junit",
+            Self::Ctrf => "ctrf",
         }
     }
 
-    /// Translates the runner's exit status into the words of [`crate::decide`]: 0 all passed, 1 some failed.
+    /// Translates the runner's exit status into the words of [`crate::decide`]: 0 all passed, 1 some failed, 5 nothing ran.
     ///
-    /// Cargo ends with 101 when tests fail, Mocha with the number of failures. Every other status stays as it is.
+    /// Cargo ends with 101 when tests fail, nextest with 100 (and with 4 when there are none), Mocha with the number of
+    /// failures, and Go with 2 when a package cannot be built, which is an error of that package. Every other status
+    /// stays as it is.
     pub const fn suite_exit(self, exit: i32) -> i32 {
         match (self, exit) {
-            (Self::Cargo, 101) | (Self::Mocha, 1..=125) => 1,
+            (Self::Cargo, 101) | (Self::Nextest, 100) | (Self::Go, 2) | (Self::Mocha, 1..=125) => 1,
+            (Self::Nextest, 4) => 5,
             _ => exit,
         }
     }
@@ -122,7 +133,7 @@ impl fmt::Display for LogFormat {
 /// A name that is no log format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no log format; known are pytest, unittest, lines, go, cargo, jest, mocha, vitest, node, tap, surefire, junit"
+    "{0:?} is no log format; known are pytest, unittest, lines, go, cargo, nextest, jest, mocha, vitest, node, tap, surefire, junit, ctrf"
 )]
 pub struct UnknownFormat(pub String);
 
@@ -154,7 +165,9 @@ mod tests {
         assert_eq!(LogFormat::Cargo.suite_exit(101), 1);
         assert_eq!(LogFormat::Mocha.suite_exit(7), 1);
         assert_eq!(LogFormat::Mocha.suite_exit(137), 137);
-        assert_eq!(LogFormat::Go.suite_exit(2), 2);
+        assert_eq!(LogFormat::Go.suite_exit(2), 1);
+        assert_eq!([100, 4, 101].map(|exit| LogFormat::Nextest.suite_exit(exit)), [1, 5, 101]);
+        assert_eq!(LogFormat::Jest.suite_exit(2), 2);
         assert_eq!(LogFormat::Pytest.suite_exit(5), 5);
     }
 }

@@ -5,7 +5,9 @@
 //! announcement are printed text. The package comes last: `ok`, `FAIL` or `?`, a tab, its path. A package that fails
 //! without a failing test (it did not build, or its process died) is an error under the package's own name.
 //!
-//! Events. As soon as one line is an event, only events count. Their `Output` is never read.
+//! Events. As soon as one line is an event, only events count, and the line of a package that could not be built, which
+//! older versions print beside them. Their `Output` is never read. Before Go 1.20 a printed result became an event, too;
+//! results of tests that no `run` event announced are therefore none.
 
 use std::{collections::HashSet, rc::Rc};
 
@@ -16,12 +18,20 @@ use crate::TestStatus;
 
 pattern!(RUN, r"^=== RUN +(\S+)$");
 pattern!(RESULT, r"^(.*?)--- (PASS|FAIL|SKIP): (\S+) \([0-9]+(?:\.[0-9]+)?s\)$");
+pattern!(BUILD_FAILED, r"^FAIL\t(\S+) \[build failed\]$");
 pattern!(PACKAGE, r"^(ok  |FAIL|\?   |---)\t([^\s\[]+)(?:[\t ].*)?$");
 
 /// Reads the lines of a run.
 pub(super) fn parse(lines: &[&str]) -> Results {
     let events: Vec<Event> = lines.iter().filter_map(|line| Event::read(line)).collect();
-    if events.is_empty() { parse_text(lines) } else { parse_events(events) }
+    if events.is_empty() {
+        return parse_text(lines);
+    }
+    let mut results = parse_events(events);
+    for package in lines.iter().filter_map(|line| BUILD_FAILED.captures(line)) {
+        results.record(&group([&package[1]]), "", TestStatus::Error);
+    }
+    results
 }
 
 fn parse_text(lines: &[&str]) -> Results {
@@ -115,9 +125,15 @@ impl Event {
 fn parse_events(events: Vec<Event>) -> Results {
     let mut results = Results::default();
     let mut failing: HashSet<String> = HashSet::new();
+    let mut running: HashSet<(String, String)> = HashSet::new();
     for event in events {
         let Event { action, package, test, import_path } = event;
         let place = group([package.as_str()]);
+        if action == "run" {
+            running.insert((package.clone(), test.clone()));
+        } else if !test.is_empty() && !running.contains(&(package.clone(), test.clone())) {
+            continue;
+        }
         match (action.as_str(), test.is_empty()) {
             ("run", false) => results.announce(&place, &test),
             ("pass", false) => results.record(&place, &test, TestStatus::Passed),
@@ -205,15 +221,23 @@ go: downloading something
 {"Action":"fail","Package":"p","Test":"TestA","Elapsed":0.1}
 --- PASS: TestY (0.00s)
 {"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"run","Package":"q","Test":"TestA"}
 {"Action":"pass","Package":"q","Test":"TestA","Elapsed":0.1}
+{"Action":"pass","Package":"q","Test":"TestForged","Elapsed":0.1}
 {"Action":"fail","Package":"p","Elapsed":0.1}
+FAIL	s [build failed]
 {"ImportPath":"r","Action":"build-fail"}
 {"Action":"pass","Package":"q","Test":"TestC"
 "#;
         let run = read(TestNames::Full, text);
         assert_eq!(
             pairs(&run),
-            [("p > TestA", TestStatus::Failed), ("q > TestA", TestStatus::Passed), ("r", TestStatus::Error)]
+            [
+                ("p > TestA", TestStatus::Failed),
+                ("q > TestA", TestStatus::Passed),
+                ("r", TestStatus::Error),
+                ("s", TestStatus::Error),
+            ]
         );
         assert_eq!(run.unresolved, ["p > TestB"]);
     }

@@ -12,6 +12,9 @@ use crate::{Completion, TestStatus};
 
 pattern!(CONSOLE, r"^([\w$.]+) > (\S.*?) (PASSED|FAILED|SKIPPED)(?: \([0-9.]+m?s\))?$");
 
+/// How pytest says that a test it reports as skipped failed as expected.
+const PYTEST_XFAIL: &str = "pytest.xfail";
+
 /// Reads the lines of a run.
 pub(super) fn parse(lines: &[&str]) -> Results {
     let text = lines.join("\n");
@@ -79,9 +82,9 @@ fn document(tags: &mut Tags<'_>) -> Option<Vec<Case>> {
                 is_inside = !is_empty;
             }
             Tag::Close { name: "testcase" } => is_inside = false,
-            Tag::Open { name, .. } if is_inside => {
+            Tag::Open { name, attributes, .. } if is_inside => {
                 if let Some(case) = cases.last_mut() {
-                    case.child(name);
+                    case.child(name, attributes);
                 }
             }
             // Some other document: no report.
@@ -93,11 +96,14 @@ fn document(tags: &mut Tags<'_>) -> Option<Vec<Case>> {
 }
 
 impl Case {
-    fn child(&mut self, name: &str) {
+    fn child(&mut self, name: &str, attributes: &str) {
         match name {
             "failure" => self.status = TestStatus::Failed,
             "error" => self.status = TestStatus::Error,
-            "skipped" if self.status == TestStatus::Passed => self.status = TestStatus::Skipped,
+            "skipped" if self.status == TestStatus::Passed => {
+                let is_xfail = attribute(attributes, "type").is_some_and(|kind| kind == PYTEST_XFAIL);
+                self.status = if is_xfail { TestStatus::Xfail } else { TestStatus::Skipped };
+            }
             "flakyFailure" | "flakyError" | "rerunFailure" | "rerunError" => self.is_rerun = true,
             _ => {}
         }

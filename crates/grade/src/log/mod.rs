@@ -10,11 +10,14 @@
 //! | `go test -v` | results of tests that a `=== RUN` line announced | any line |
 //! | `go test -json` | events that are whole JSON objects; their `output` is never read | whole events |
 //! | cargo | results, against the counts of each binary's `test result:` line | any line, when it writes past libtest |
+//! | libtest's JSON | events that are whole JSON objects, against the counts of each binary | whole events |
+//! | nextest | results, against the counts of the `Summary` line | lines of tests that do not run |
 //! | jest | the tree behind each `PASS`/`FAIL` line, up to its first block of messages | lines of the tree |
 //! | mocha, node | the tree above the summary; failures only under their next number | lines of the tree |
 //! | vitest | marked lines and the headings of failures | any line |
 //! | Surefire | lines with a name and a run time | any line |
 //! | JUnit XML | whole documents; text inside them is escaped by the writer | whole documents |
+//! | CTRF | whole JSON objects, against the count of each summary | whole objects |
 //!
 //! So no log proves anything by itself. A live run is graded by [`crate::read_report`], and a log only together with
 //! the exit status ([`crate::decide`] calls a contradiction by its name).
@@ -23,13 +26,16 @@
 mod pattern;
 
 mod cargo;
+mod ctrf;
 mod format;
 mod go;
 mod harness;
 mod jest;
 mod junit;
+mod libtest;
 mod lines;
 mod names;
+mod nextest;
 mod pytest;
 mod read;
 mod spec;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    LogFormat, TestNames, cargo, go, jest, junit, lines, names::Results, pytest, spec, surefire, tap,
-    unittest, vitest,
+    LogFormat, TestNames, cargo, ctrf, go, jest, junit, lines, names::Results, nextest, pytest, spec,
+    surefire, tap, unittest, vitest,
 };
 use crate::{Completion, SuiteRun};
 
@@ -63,8 +63,10 @@ pub(super) fn parse_lines(
         LogFormat::Unittest => return SuiteRun { completion, ..unittest::parse(&short(lines)) },
         LogFormat::Lines => return SuiteRun { completion, ..lines::parse(&short(lines)) },
         LogFormat::Junit => junit::parse(lines),
+        LogFormat::Ctrf => ctrf::parse(lines),
         LogFormat::Go => go::parse(&visible(lines)),
         LogFormat::Cargo => cargo::parse(&visible(lines)),
+        LogFormat::Nextest => nextest::parse(&visible(lines)),
         LogFormat::Jest => jest::parse(&visible(lines)),
         LogFormat::Mocha => spec::parse_mocha(&visible(lines)),
         LogFormat::Node => spec::parse_node(&visible(lines)),

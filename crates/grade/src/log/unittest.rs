@@ -39,7 +39,8 @@ pub(crate) fn parse(lines: &[&str]) -> SuiteRun {
                 described = Some(name);
                 continue;
             }
-            let Some(dots) = rest.rfind(DOTS) else { continue };
+            let found = if rest.starts_with(DOTS) { Some(0) } else { rest.rfind(DOTS) };
+            let Some(dots) = found else { continue };
             if dots != 0 && !rest.starts_with(" [") && !rest.starts_with(" (") {
                 continue;
             }
@@ -76,6 +77,8 @@ mod tests {
             "test_d (m.T) ... it is ok",
             "  test_e (m.T.test_e) [msg] (i=1) ... ERROR",
             "FAIL: test_b (m.T)",
+            "test_f (m.T) ... test_x (m.T) ... ok",
+            "ok",
         ]);
         let found: Vec<_> = run.statuses.iter().collect();
         assert_eq!(
@@ -85,6 +88,7 @@ mod tests {
                 ("test_b (m.T)", TestStatus::Failed),
                 ("test_c (m.T)", TestStatus::Skipped),
                 ("test_e (m.T.test_e)", TestStatus::Error),
+                ("test_f (m.T)", TestStatus::Passed),
             ]
         );
         assert_eq!(run.unresolved, ["test_d (m.T)"]);

@@ -61,7 +61,7 @@ pub(super) fn parse(lines: &[&str]) -> Results {
             _ if indent < 2 => record(&mut results, title, status),
             _ if !file.is_empty() => {
                 // Behind the title of a slow test stands a blank more.
-                let title = title.trim_end_matches(' ');
+                let title = before(&TIMINGS, title.trim_end_matches(' '));
                 let place = tree.group(file, indent - 1);
                 record(&mut results, &[&*place, SEPARATOR, title].concat(), status);
             }

@@ -8,5 +8,6 @@ mod known_profiles;
 mod live;
 mod noise;
 mod recorded;
+mod runs;
 mod twin;
 mod verifier;

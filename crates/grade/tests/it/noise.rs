@@ -6,7 +6,7 @@ use grade::{Completion, LogFormat, Marks, SuiteRun, TestNames, TestStatus, parse
 use proptest::prelude::*;
 
 /// A log of each format with one passing and one failing test, and their names.
-const SAMPLES: [(LogFormat, &str, &str, &str); 12] = [
+const SAMPLES: [(LogFormat, &str, &str, &str); 14] = [
     (
         LogFormat::Pytest,
         "t/test_a.py::adds PASSED   [ 50%]\nt/test_a.py::takes[a b] FAILED   [100%]\n",
@@ -29,6 +29,12 @@ const SAMPLES: [(LogFormat, &str, &str, &str); 12] = [
     (
         LogFormat::Cargo,
         "running 2 tests\ntest till::adds ... ok\ntest till::takes ... FAILED\n\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured\n",
+        "till::adds",
+        "till::takes",
+    ),
+    (
+        LogFormat::Nextest,
+        "    Starting 2 tests across 1 binary\n        PASS [   0.004s] (1/2) shop till::adds\n        FAIL [   0.005s] (2/2) shop till::takes\n     Summary [   0.010s] 2 tests run: 1 passed, 1 failed, 0 skipped\n",
         "till::adds",
         "till::takes",
     ),
@@ -64,6 +70,12 @@ const SAMPLES: [(LogFormat, &str, &str, &str); 12] = [
         "a.TillTest.adds",
         "a.TillTest.takes",
     ),
+    (
+        LogFormat::Ctrf,
+        "{\"reportFormat\": \"CTRF\", \"results\": {\"summary\": {\"passed\": 1}, \"tests\": [\n{\"name\": \"adds\", \"status\": \"passed\"},\n{\"name\": \"takes\", \"status\": \"failed\"}\n]}}\n",
+        "adds",
+        "takes",
+    ),
 ];
 
 const MARKS: Marks<'static> = Marks { begin: "<<begin 7f>>", end: "<<end 7f>>" };
@@ -92,8 +104,8 @@ fn line_ends_of_windows_change_nothing() {
 
 #[test]
 fn progress_that_is_wiped_is_no_text() {
-    // Those that the vendored verifier reads too keep a line whole, and JUnit documents are not bound to lines.
-    let whole = [LogFormat::Pytest, LogFormat::Unittest, LogFormat::Lines, LogFormat::Junit];
+    // Those that the vendored verifier reads too keep a line whole, and documents are not bound to lines.
+    let whole = [LogFormat::Pytest, LogFormat::Unittest, LogFormat::Lines, LogFormat::Junit, LogFormat::Ctrf];
     for (format, log, passing, failing) in SAMPLES.into_iter().filter(|sample| !whole.contains(&sample.0)) {
         let log = log.replace('\n', "\n 10%\r 99%\r");
         check(&parse_log(format, log.as_bytes(), None), format, passing, failing);
@@ -146,7 +158,7 @@ fn trailing_blanks_belong_to_names_that_may_have_them() {
 }
 
 /// Pieces that parsers trip over when there are very many of them.
-const HOSTILE: [&str; 28] = [
+const HOSTILE: [&str; 34] = [
     "<![CDATA[",
     "<!--",
     "<testcase name=\"",
@@ -175,6 +187,12 @@ const HOSTILE: [&str; 28] = [
     " -- Time elapsed: 1 s",
     "a.py::t ",
     "\x1b[",
+    "    Starting 1 test across 1 binary\n",
+    "        PASS [   0.004s] (1/2) shop a\n",
+    "  TRY 2 FAIL [   0.004s] ",
+    "{\"type\":\"test\",\"event\":\"ok\",\"name\":\"",
+    "{\"results\":[\n",
+    "{\"reportFormat\":\"CTRF\"}\n",
 ];
 
 #[test]
