@@ -22,6 +22,9 @@ use crate::wire::{Command, Outcome, Status, Wire};
 /// How long descendants are hunted one by one; the engine then has process 1 kill everything at once.
 const HUNT: Duration = Duration::from_secs(2);
 
+/// More descendants than these are not hunted one by one.
+const CROWD: usize = 200;
+
 /// How long output is still read after the command ended while something it left behind holds the streams open.
 const GRACE: Duration = Duration::from_millis(100);
 
@@ -32,7 +35,7 @@ const CHUNK: usize = 64 << 10;
 const OOM_SCORE: &str = "500";
 
 /// The life of a command's helper.
-pub(crate) fn supervise(socket: &UnixStream) -> io::Result<()> {
+pub(crate) fn supervise(socket: &UnixStream, nice: i32) -> io::Result<()> {
     let command = Command::get(&mut io::BufReader::with_capacity(CHUNK, socket))?;
     let deadline = command.timeout_ms.map(|millis| Instant::now() + Duration::from_millis(millis));
     sys::become_subreaper()?;
@@ -43,7 +46,7 @@ pub(crate) fn supervise(socket: &UnixStream) -> io::Result<()> {
     let (mut refusal, refused) = sys::pipe()?;
     let Some(pid) = sys::split()? else {
         let streams = [&stdin, &stdout, if command.merge { &stdout } else { &stderr }];
-        let reason = become_command(&command, streams);
+        let reason = become_command(&command, streams, nice);
         let _ = (&refused).write_all(reason.as_bytes());
         std::process::exit(127)
     };
@@ -211,7 +214,11 @@ impl Run {
             if Instant::now() >= end {
                 return Err(io::Error::other("the command outran its end"));
             }
-            for pid in descendants(std::process::id().cast_signed()) {
+            let found = descendants(std::process::id().cast_signed());
+            if found.len() > CROWD {
+                return Err(io::Error::other("the command became a crowd"));
+            }
+            for pid in found {
                 // Gone already is as good.
                 let _ = sys::kill(pid, sys::SIGKILL);
             }
@@ -222,8 +229,8 @@ impl Run {
 }
 
 /// Turns the current process into the command; returns the reason when that is not possible.
-fn become_command(command: &Command, streams: [&File; 3]) -> String {
-    match try_become(command, streams) {
+fn become_command(command: &Command, streams: [&File; 3], nice: i32) -> String {
+    match try_become(command, streams, nice) {
         Ok(never) => match never {},
         Err(reason) => reason,
     }
@@ -231,11 +238,12 @@ fn become_command(command: &Command, streams: [&File; 3]) -> String {
 
 enum Never {}
 
-fn try_become(command: &Command, streams: [&File; 3]) -> Result<Never, String> {
+fn try_become(command: &Command, streams: [&File; 3], nice: i32) -> Result<Never, String> {
     let fail = |doing: &'static str| move |error: io::Error| format!("{doing}: {error}");
     sys::new_session().map_err(fail("starting a session"))?;
     // Not possible everywhere; then all processes are equal when memory runs out.
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    sys::calm_down(nice).map_err(fail("taking its turn"))?;
     let identity = account::look_up(&command.user).map_err(|error| error.to_string())?;
     sys::limit_files(command.largest_file).map_err(fail("limiting the size of files"))?;
     sys::assume(identity.uid, identity.gid, &identity.groups).map_err(fail("dropping privileges"))?;

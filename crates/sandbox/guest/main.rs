@@ -5,7 +5,8 @@
 //! engine's init it forks a helper a request; a command's helper is a subreaper, so that the whole tree of a command
 //! can be ended and nothing else.
 //!
-//! It keeps one capability more than it lets commands have. The kernel therefore refuses commands, root's included,
+//! It goes before everything else in the container, so that it can end what commands start however much that is, and
+//! keeps the capability for that, which commands do not have. The kernel therefore refuses commands, root's included,
 //! to trace it, to write to its memory and to open its program, so that what a command does to the container's files
 //! never changes what the next request does.
 

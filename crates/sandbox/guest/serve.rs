@@ -23,8 +23,14 @@ pub(crate) fn run() -> io::Result<()> {
     // Taken before anything else runs here that could put another file in its place.
     let null = File::options().read(true).write(true).open("/dev/null")?;
     let children = sys::child_signals()?;
-    let mut guest =
-        Guest { null, children, helpers: BTreeMap::new(), doors: BTreeMap::new(), input: Vec::new() };
+    let mut guest = Guest {
+        null,
+        children,
+        nice: sys::hurry(),
+        helpers: BTreeMap::new(),
+        doors: BTreeMap::new(),
+        input: Vec::new(),
+    };
     send(0, Kind::Ready, std::env::consts::ARCH.as_bytes())?;
     guest.serve()
 }
@@ -41,6 +47,8 @@ struct Helper {
 struct Guest {
     null: File,
     children: File,
+    /// The scheduling priority of all but what ends others.
+    nice: i32,
     helpers: BTreeMap<u32, Helper>,
     /// What listens, by port.
     doors: BTreeMap<u16, TcpListener>,
@@ -180,9 +188,9 @@ impl Guest {
     fn help(&self, operation: Operation, socket: UnixStream, port: u16) -> ! {
         let done = self.prepare(socket, port).and_then(|(socket, listener)| {
             let outcome = match (operation, listener) {
-                (Operation::Exec, _) => command::supervise(&socket),
-                (Operation::Unpack, _) => unpack::run(&socket),
-                (Operation::Pack, _) => pack::run(&socket),
+                (Operation::Exec, _) => command::supervise(&socket, self.nice),
+                (Operation::Unpack, _) => sys::calm_down(self.nice).and_then(|()| unpack::run(&socket)),
+                (Operation::Pack, _) => sys::calm_down(self.nice).and_then(|()| pack::run(&socket)),
                 (Operation::Usage, _) => counters::read().put(&mut &socket),
                 (Operation::Accept, Some(listener)) => door::run(&socket, &listener),
                 (Operation::Accept, None) => Err(io::Error::other("nothing listens on that port")),

@@ -26,7 +26,6 @@ pub(super) const JOB: &str = "dev.seatrial.job";
 
 /// What root keeps inside: the native engine's list, and the one that the guest keeps for itself alone.
 const CAPABILITIES: [&str; 12] = [
-    "AUDIT_WRITE",
     "CHOWN",
     "DAC_OVERRIDE",
     "FOWNER",
@@ -38,6 +37,7 @@ const CAPABILITIES: [&str; 12] = [
     "SETPCAP",
     "SETUID",
     "SYS_CHROOT",
+    "SYS_NICE",
 ];
 
 /// Processes of the guest's own that count towards the limit, beside those of doors.

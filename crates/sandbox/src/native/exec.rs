@@ -73,6 +73,8 @@ async fn follow(
     let far = || Instant::now() + Duration::from_secs(365 * 24 * 3600);
     let mut wake = deadline.unwrap_or_else(far);
     let mut phase = Phase::Running;
+    // Held from the deadline on.
+    let mut _hurry = None;
     loop {
         tokio::select! {
             read = out.read(), if out.open() => read?,
@@ -92,6 +94,7 @@ async fn follow(
             }
             () = sleep_until(wake) => match phase {
                 Phase::Running if deadline.is_some() => {
+                    _hurry = sandbox.unthrottled();
                     answers.stop().await?;
                     phase = Phase::Stopping;
                     wake = Instant::now() + HUNT_PATIENCE;

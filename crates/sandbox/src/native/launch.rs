@@ -20,6 +20,9 @@ pub const INIT_ARGUMENT: &str = "sandbox-init";
 /// How long a sandbox may take to come up on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The scheduling priority of an init, the highest there is.
+const INIT_NICE: i32 = -20;
+
 /// A running init.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -69,6 +72,8 @@ impl Process {
                 Some((StartReply::Init(pid), _)) => {
                     let pid =
                         Pid::from_raw(pid).ok_or_else(|| io::Error::other("the init has no process id"))?;
+                    // So that it can end what commands start, however much that is. Only root may; without, it takes its turn.
+                    let _ = rustix::process::setpriority_process(Some(pid), INIT_NICE);
                     let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
                     process = control.take().map(|control| Self {
                         control,

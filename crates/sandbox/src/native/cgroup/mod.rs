@@ -140,6 +140,22 @@ impl Group {
         self.directories.iter().try_for_each(|directory| put(directory, "cgroup.procs", &pid.to_string()))
     }
 
+    /// Lifts the quota of `cpus` processors while the value lives: thousands of killed processes would take minutes to end on
+    /// a small share.
+    pub(crate) fn unthrottled(&self, cpus: f64) -> Option<Unthrottled<'_>> {
+        self.set_cpus(None).ok().map(|()| Unthrottled { group: self, cpus })
+    }
+
+    /// Sets the processor quota, or lifts it. A group that has none is left alone.
+    fn set_cpus(&self, cpus: Option<f64>) -> io::Result<()> {
+        let set = match self.kind {
+            Kind::None => return Ok(()),
+            Kind::V1 => v1::set_cpus,
+            Kind::V2 => v2::set_cpus,
+        };
+        self.directories.iter().try_for_each(|directory| set(directory, cpus))
+    }
+
     /// What the group used so far. Peak memory includes the page cache that the group filled.
     pub(crate) fn usage(&self) -> Usage {
         match self.kind {
@@ -170,6 +186,20 @@ impl Drop for Group {
         for directory in &self.directories {
             // One try: whoever wants certainty calls `remove`; the next start of the program sweeps the rest.
             let _ = rustix::fs::rmdir(directory);
+        }
+    }
+}
+
+/// A group whose processor quota is lifted.
+pub(crate) struct Unthrottled<'a> {
+    group: &'a Group,
+    cpus: f64,
+}
+
+impl Drop for Unthrottled<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.group.set_cpus(Some(self.cpus)) {
+            tracing::warn!(%error, "the processor quota of a sandbox could not be set again");
         }
     }
 }

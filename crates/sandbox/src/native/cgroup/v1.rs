@@ -10,6 +10,9 @@ use super::{
 };
 use crate::{Limits, Usage};
 
+/// The file that holds the processor quota.
+const QUOTA: &str = "cpu.cfs_quota_us";
+
 /// The controllers used here.
 const CONTROLLERS: &[&str] = &["memory", "pids", "cpu", "cpuacct"];
 
@@ -42,7 +45,6 @@ impl Parents {
         for (controller, parent) in &self.0 {
             let needed = match *controller {
                 "pids" => limits.pids.is_some(),
-                "cpu" => limits.cpus.is_some(),
                 _ => true,
             };
             let directory = parent.join(name);
@@ -65,10 +67,18 @@ impl Parents {
         }
         if let (Some(cpus), Some(directory)) = (limits.cpus, at("cpu")) {
             put(&directory, "cpu.cfs_period_us", &CPU_PERIOD.to_string())?;
-            put(&directory, "cpu.cfs_quota_us", &cpu_quota(cpus).to_string())?;
+            set_cpus(&directory, Some(cpus))?;
         }
         Ok(group)
     }
+}
+
+/// Sets the quota of a directory that has one; -1 is none.
+pub(super) fn set_cpus(directory: &Path, cpus: Option<f64>) -> io::Result<()> {
+    if !directory.join(QUOTA).exists() {
+        return Ok(());
+    }
+    put(directory, QUOTA, &cpus.map_or_else(|| "-1".into(), |cpus| cpu_quota(cpus).to_string()))
 }
 
 pub(super) fn usage(directories: &[PathBuf]) -> Usage {

@@ -14,6 +14,9 @@ use crate::{Limits, Usage};
 /// The controllers used here.
 const CONTROLLERS: &[&str] = &["memory", "pids", "cpu"];
 
+/// The file that holds the processor quota.
+const QUOTA: &str = "cpu.max";
+
 /// The leaf this process moves to when its own group has to hand controllers down.
 const LEAF: &str = "seatrial-main";
 
@@ -88,10 +91,19 @@ impl Parent {
             put(&directory, "pids.max", &count.saturating_add(OWN_PROCESSES).to_string())?;
         }
         if let Some(cpus) = limits.cpus.filter(|_| has("cpu")) {
-            put(&directory, "cpu.max", &format!("{} {CPU_PERIOD}", cpu_quota(cpus)))?;
+            set_cpus(&directory, Some(cpus))?;
         }
         Ok(group)
     }
+}
+
+/// Sets the quota of a directory that has one.
+pub(super) fn set_cpus(directory: &Path, cpus: Option<f64>) -> io::Result<()> {
+    if !directory.join(QUOTA).exists() {
+        return Ok(());
+    }
+    let quota = cpus.map_or_else(|| "max".into(), |cpus| cpu_quota(cpus).to_string());
+    put(directory, QUOTA, &format!("{quota} {CPU_PERIOD}"))
 }
 
 fn may_write(directory: &Path) -> bool {

@@ -30,6 +30,9 @@ use crate::shared::process::{candidates, descendants};
 /// everything at once, which nothing can outrun.
 const HUNT: Duration = Duration::from_secs(2);
 
+/// More descendants than these are not hunted one by one.
+const CROWD: usize = 200;
+
 /// Makes the kernel pick commands, not the init, when memory runs out.
 const OOM_SCORE: &str = "500";
 
@@ -101,11 +104,15 @@ fn reply_for(status: WaitStatus) -> Reply {
     }
 }
 
-/// Kills all descendants until none is left. Killed parents cannot fork, and their children become ours.
+/// Kills all descendants until none is left or they are too many. Killed parents cannot fork, and their children become ours.
 fn hunt(command: Pid, outcome: &mut Option<Reply>) -> io::Result<()> {
     let end = Instant::now() + HUNT;
     while reap(command, outcome)? && Instant::now() < end {
-        for pid in descendants(rustix::process::getpid().as_raw_nonzero().get()) {
+        let found = descendants(rustix::process::getpid().as_raw_nonzero().get());
+        if found.len() > CROWD {
+            return Err(io::Error::other("the command became a crowd"));
+        }
+        for pid in found {
             // Gone already is as good.
             let _ = Pid::from_raw(pid).map(|pid| rustix::process::kill_process(pid, Signal::KILL));
         }

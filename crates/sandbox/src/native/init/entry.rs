@@ -58,6 +58,8 @@ fn start(control: &OwnedFd) -> io::Result<()> {
         return Err(io::Error::other("the first message is not a setup"));
     };
     let setup: Setup = wire::read_body(body)?;
+    // Before there is a process 1, since the engine raises the priority of that one.
+    let nice = rustix::process::getpriority_process(None)?;
     let (mapped, tell) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let mut flags = sys::NAMESPACES | libc::CLONE_PARENT;
     if setup.isolate_network {
@@ -66,7 +68,7 @@ fn start(control: &OwnedFd) -> io::Result<()> {
     match sys::fork(flags).map_err(|error| step("creating namespaces", &error))? {
         Forked::Child => {
             drop(tell);
-            first_process(control, &setup, mapped)
+            first_process(control, &setup, nice, mapped)
         }
         Forked::Parent(init) => {
             drop(mapped);
@@ -105,8 +107,8 @@ fn identity_of(own: &str) -> io::Result<String> {
         .collect()
 }
 
-fn first_process(control: &OwnedFd, setup: &Setup, mapped: OwnedFd) -> ! {
-    match complete(setup, mapped) {
+fn first_process(control: &OwnedFd, setup: &Setup, nice: i32, mapped: OwnedFd) -> ! {
+    match complete(setup, nice, mapped) {
         Ok((policy, listeners)) => {
             let fds: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
             if wire::send_start(control, &StartReply::Ready, &fds).is_ok() {
@@ -122,12 +124,12 @@ fn first_process(control: &OwnedFd, setup: &Setup, mapped: OwnedFd) -> ! {
     std::process::exit(1)
 }
 
-fn complete(setup: &Setup, mapped: OwnedFd) -> io::Result<(Policy, Vec<TcpListener>)> {
+fn complete(setup: &Setup, nice: i32, mapped: OwnedFd) -> io::Result<(Policy, Vec<TcpListener>)> {
     let mut signal = [0_u8; 1];
     File::from(mapped).read_exact(&mut signal)?;
     become_init(setup)?;
     let listeners = setup.doors.iter().map(|port| listen(*port)).collect::<io::Result<_>>()?;
-    Ok((Policy::new(setup.largest_file)?, listeners))
+    Ok((Policy::new(setup.largest_file, nice)?, listeners))
 }
 
 /// Listens on the sandbox's own loopback; the engine takes the clients.

@@ -29,11 +29,13 @@ pub(super) struct Policy {
     filters: Filters,
     /// Most bytes of one file.
     largest_file: Option<u64>,
+    /// The scheduling priority of commands, which is the engine's own.
+    nice: i32,
 }
 
 impl Policy {
-    pub(super) fn new(largest_file: Option<u64>) -> io::Result<Self> {
-        Ok(Self { filters: Filters::compile()?, largest_file })
+    pub(super) fn new(largest_file: Option<u64>, nice: i32) -> io::Result<Self> {
+        Ok(Self { filters: Filters::compile()?, largest_file, nice })
     }
 }
 
@@ -54,6 +56,11 @@ pub(super) fn limit_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
+/// Gives up the init's own priority, for what is not there to end others.
+pub(super) fn calm_down(policy: &Policy) -> io::Result<()> {
+    Ok(rustix::process::setpriority_process(None, policy.nice)?)
+}
+
 /// Turns the current process into one that is ready to become the command of `identity`. There is no way back.
 pub(super) fn drop_to(identity: &Identity, policy: &Policy) -> io::Result<()> {
     let bound = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
@@ -62,6 +69,7 @@ pub(super) fn drop_to(identity: &Identity, policy: &Policy) -> io::Result<()> {
     if let Some(bytes) = policy.largest_file {
         rustix::process::setrlimit(Resource::Fsize, bound(bytes))?;
     }
+    calm_down(policy)?;
     user::assume(identity)?;
     let kept = if identity.uid == 0 { KEPT } else { CapabilitySet::empty() };
     rustix::thread::clear_ambient_capability_set()?;

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
 use crate::native::init::privileges::Policy;
-use crate::native::init::{command, transfer};
+use crate::native::init::{command, privileges, transfer};
 use crate::native::sys::{self, Forked};
 use crate::native::wire::{self, Operation, Reply, Request};
 
@@ -92,19 +92,23 @@ impl<'a> Init<'a> {
     ) -> ! {
         let outcome = match operation {
             Operation::Exec => command::supervise(body, answers, streams, self.policy),
-            Operation::Upload => match streams.next() {
-                Some(stream) => transfer::unpack(body, stream),
-                None => Err(io::Error::other("no data stream")),
-            },
-            Operation::Download => match streams.next() {
-                Some(stream) => transfer::pack(body, stream),
-                None => Err(io::Error::other("no data stream")),
-            },
+            Operation::Upload => self.transfer(body, streams.next(), transfer::unpack),
+            Operation::Download => self.transfer(body, streams.next(), transfer::pack),
             Operation::Setup | Operation::KillAll => Err(io::Error::other("unexpected request")),
         };
         let reply = outcome.unwrap_or_else(|error| Reply::Failed(error.to_string()));
         let sent = wire::send_reply(answers, &reply);
         std::process::exit(i32::from(sent.is_err()))
+    }
+
+    fn transfer(
+        &self,
+        body: OwnedFd,
+        stream: Option<OwnedFd>,
+        work: fn(OwnedFd, OwnedFd) -> io::Result<Reply>,
+    ) -> io::Result<Reply> {
+        privileges::calm_down(self.policy)?;
+        work(body, stream.ok_or_else(|| io::Error::other("no data stream"))?)
     }
 
     /// Collects ended processes. A helper that was killed by something inside is answered for.

@@ -73,6 +73,21 @@ pub async fn a_fork_bomb_meets_its_deadline(ground: &Ground) {
     sandbox.destroy().await.unwrap();
 }
 
+/// A thousand processes on half a processor do not keep the deadline from being held.
+pub async fn a_crowd_meets_its_deadline(ground: &Ground) {
+    let mut spec = ground.spec("crowd");
+    spec.limits = Limits { pids: Some(1000), cpus: Some(0.5), ..Limits::default() };
+    let sandbox = ground.start(&spec).await;
+    let bomb = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass";
+    let mut command =
+        ExecSpec { argv: ["python3", "-c", bomb].map(String::from).to_vec(), ..ExecSpec::default() };
+    command.timeout = Some(Duration::from_secs(3));
+    let outcome = sandbox.exec(&command).await.unwrap();
+    assert_eq!(outcome.status, ExitStatus::Timeout);
+    assert_eq!(others(&*sandbox).await, [""; 0]);
+    sandbox.destroy().await.unwrap();
+}
+
 pub async fn a_call_nobody_waits_for_ends_its_command(ground: &Ground) {
     let sandbox = ground.start(&ground.spec("cancel")).await;
     let command = sh("touch /tmp/running; sleep 1000");

@@ -44,6 +44,7 @@ conformance! {
     commands::long_arguments_and_environments_pass,
     deadlines::a_deadline_ends_the_whole_tree_and_nothing_else,
     deadlines::a_fork_bomb_meets_its_deadline,
+    deadlines::a_crowd_meets_its_deadline,
     deadlines::a_call_nobody_waits_for_ends_its_command,
     deadlines::kill_all_leaves_only_the_init,
     deadlines::a_command_cannot_shake_its_supervisor_off,
