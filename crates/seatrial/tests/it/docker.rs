@@ -61,7 +61,8 @@ fn trials_in_containers_end_as_they_do_in_the_native_sandbox() {
     let mut prebuilt = contained("prebuilt");
     prebuilt.settings = format!("{}docker_image = \"{BASE}\"\n", prebuilt.settings);
     let shelf = Shelf::new([
-        contained("good"),
+        // An image that no other test builds at the same time.
+        contained("good").dockerfile_line("ENV MADE_FOR=trials-in-containers"),
         contained("wrong").solution("exit 7\n"),
         contained("silent").verifier("exit 0\n"),
         contained("hangs")
