@@ -9,6 +9,7 @@ use crate::facts::Facts;
 use crate::options::CheckOptions;
 use crate::report::Report;
 use crate::rules::FAMILIES;
+use crate::set::TaskDigest;
 use crate::view::TaskView;
 
 /// Why a directory could not be checked at all.
@@ -30,18 +31,27 @@ pub enum CheckError {
     },
 }
 
-/// Applies every rule to a view; the findings are in order of file, line and rule.
-pub fn check_task(view: &TaskView, options: &CheckOptions) -> Vec<Finding> {
+/// What is known of a task when its view has been looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// Findings in order of file, line and rule.
+    pub findings: Vec<Finding>,
+    /// What the rules about sets look at; see [`check_set`](crate::check_set).
+    pub digest: TaskDigest,
+}
+
+/// Applies every rule about single tasks to a view; the findings are in order of file, line and rule.
+pub fn check_task(view: &TaskView, options: &CheckOptions) -> Checked {
     let facts = Facts::of(view);
     let mut report = Report::new(options);
     for family in FAMILIES {
         (family.check)(&facts, &mut report);
     }
-    report.finish()
+    Checked { findings: report.finish(), digest: TaskDigest::of(&facts) }
 }
 
-/// Reads the task at `path` and applies every rule.
-pub fn check_path(path: &Path, options: &CheckOptions) -> Result<Vec<Finding>, CheckError> {
+/// Reads the task at `path` and applies every rule about single tasks.
+pub fn check_path(path: &Path, options: &CheckOptions) -> Result<Checked, CheckError> {
     Ok(check_task(&TaskView::read(path)?, options))
 }
 
@@ -51,9 +61,8 @@ pub fn check_path(path: &Path, options: &CheckOptions) -> Result<Vec<Finding>, C
 pub fn check_all<P: AsRef<Path> + Sync>(
     paths: &[P],
     options: &CheckOptions,
-) -> Vec<(PathBuf, Result<Vec<Finding>, CheckError>)> {
-    let check = |path: &P| (path.as_ref().to_owned(), check_path(path.as_ref(), options));
-    paths.par_iter().with_max_len(1).map(check).collect()
+) -> Vec<Result<Checked, CheckError>> {
+    paths.par_iter().with_max_len(1).map(|path| check_path(path.as_ref(), options)).collect()
 }
 
 /// Whether no finding of severity error stands.

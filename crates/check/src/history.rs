@@ -145,7 +145,9 @@ impl GitStore<'_> {
         let mut unread = 0;
         for (path, content) in &self.files {
             if path.starts_with(b"objects/pack/") && path.ends_with(b".pack") {
-                let pack = content.and_then(read_pack);
+                let index = [&path[..path.len() - b"pack".len()], b"idx"].concat();
+                let index = self.files.get(index.as_slice()).copied().flatten();
+                let pack = content.and_then(|pack| read_pack(pack, index));
                 unread += usize::from(pack.as_ref().is_none_or(|pack| pack.deltas > 0));
                 commits.extend(pack.into_iter().flat_map(|pack| pack.commits));
             }
@@ -281,7 +283,7 @@ mod tests {
     #[test]
     fn packed_commits_count_like_loose_ones() {
         let first: &[u8] = b"tree x\n\nfirst\n";
-        let id = read_pack(&pack_of(&[(1, first)])).unwrap().commits.remove(0).0;
+        let id = read_pack(&pack_of(&[(1, first)]), None).unwrap().commits.remove(0).0;
         let later = format!("tree x\nparent {id}\n\nlater\n");
         let one = pack_of(&[(1, first), (3, b"blob")]);
         let two = pack_of(&[(1, first), (1, later.as_bytes())]);

@@ -9,6 +9,8 @@ pub(crate) const PATH: &[u8] = b"tests/config.json";
 /// The part of `tests/config.json` that the rules look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Instance {
+    /// The repository as the row names it, where it does.
+    pub(crate) repo: Option<String>,
     /// Tests that fail before the fix; `None` where the key is absent.
     pub(crate) fail_to_pass: Option<Vec<String>>,
     /// Tests that pass before and after; `None` where the key is absent.
@@ -54,6 +56,7 @@ impl Instance {
         let breaks = smith("repo") || smith("image_name") || !row.contains_key("test_patch");
         let direction = if breaks { Direction::Breaks } else { Direction::Repairs };
         Ok(Some(Self {
+            repo: text("repo").map(str::to_owned),
             fail_to_pass,
             pass_to_pass,
             surface: row
@@ -87,6 +90,12 @@ impl Instance {
         let file = inside.map_or(file, |rest| rest.trim_start_matches('/'));
         (file.contains('.') && !file.contains(char::is_whitespace)).then_some(file)
     }
+}
+
+/// The bare name of a test: behind the last `::`, without parameters.
+pub(crate) fn test_name(id: &str) -> &str {
+    let id = id.split('[').next().unwrap_or(id);
+    id.rsplit("::").next().unwrap_or(id)
 }
 
 /// A list of texts: as JSON, as JSON inside a text, or as a Python list inside a text.

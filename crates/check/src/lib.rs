@@ -19,11 +19,15 @@ mod pack;
 mod report;
 mod rule;
 mod rules;
+mod sarif;
+mod set;
 mod shell;
 mod view;
 
-pub use check::{CheckError, accepted, check_all, check_path, check_task};
+pub use check::{CheckError, Checked, accepted, check_all, check_path, check_task};
 pub use options::{CheckOptions, Profile};
 pub use rule::{Family, Rule, explain, rules};
-pub use rules::{check_patch, check_task_ids};
+pub use rules::check_patch;
+pub use sarif::sarif;
+pub use set::{SetOptions, TaskDigest, check_set};
 pub use view::{Archive, ConfigState, Entry, FileEntry, Member, MemberKind, TaskView};

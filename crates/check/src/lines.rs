@@ -5,6 +5,12 @@ pub(crate) fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
     (1u32..).zip(text.lines())
 }
 
+/// Whether a line marks a text as one that must not be trained on; Harbor drops such lines at the head of a prompt.
+pub(crate) fn is_canary(line: &str) -> bool {
+    let line = line.trim();
+    (line.starts_with('#') || line.starts_with("<!--")) && line.to_lowercase().contains("canary")
+}
+
 /// A text with every run of white space as one blank, and none at the ends.
 pub(crate) fn squeezed(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -17,12 +23,23 @@ pub(crate) fn squeezed(text: &str) -> String {
     out
 }
 
+/// Contents with fewer characters or bytes than this that are not white space are too common to compare.
+pub(crate) const MIN_CONTENT: u64 = 64;
+
+/// How many bytes are not white space. Contents that [`plain`] makes equal have equally many, so that the count tells
+/// which contents are worth comparing.
+pub(crate) fn solid(bytes: &[u8]) -> u64 {
+    // Short runs fit their sum into a byte, which lets the compiler count many bytes at once.
+    let count = |run: &[u8]| run.iter().map(|b| u8::from(!b.is_ascii_whitespace())).sum::<u8>();
+    bytes.chunks(255).map(|run| u64::from(count(run))).sum()
+}
+
 /// A text with the white space at line ends, the carriage returns and the empty lines removed, for comparing contents
 /// that differ only in form. `None` for bytes that are not text.
 pub(crate) fn plain(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
     let mut out = String::with_capacity(text.len());
-    for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+    for line in text.lines().map(str::trim_ascii_end).filter(|line| !line.is_empty()) {
         out.push_str(line);
         out.push('\n');
     }
@@ -54,6 +71,8 @@ mod tests {
     fn forms_are_normalised() {
         assert_eq!(squeezed("  a \t b\n\nc "), "a b c");
         assert_eq!(plain(b"a  \r\n\r\n b\n").unwrap(), "a\n b\n");
+        assert_eq!(solid(b"a  \r\n\r\n b\n"), solid(plain(b"a  \r\n\r\n b\n").unwrap().as_bytes()));
+        assert_eq!(solid(&b"a ".repeat(1000)), 1000);
         assert_eq!(plain(b"a\0b"), None);
         assert_eq!(plain(b"\xff"), None);
         assert_eq!(file_name(b"a/b/c"), b"c");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::Finding;
+use record::{Finding, Severity};
 use task::printable;
 
 use crate::options::{CheckOptions, Profile};
@@ -62,6 +62,24 @@ impl<'a> Report<'a> {
         message: impl Into<String>,
         fix: impl Into<String>,
     ) {
+        let severity = rule.severity_in(self.options.profile);
+        self.push(rule, severity, place, message.into(), fix.into());
+    }
+
+    /// Adds a finding that weighs no more than a warning, because this one is less certain than others of its rule.
+    pub(crate) fn add_doubtful(&mut self, rule: &'static Rule, place: Place<'_>, message: impl Into<String>) {
+        let severity = rule.severity_in(self.options.profile).min(Severity::Warning);
+        self.push(rule, severity, place, message.into(), rule.fix.into());
+    }
+
+    fn push(
+        &mut self,
+        rule: &'static Rule,
+        severity: Severity,
+        place: Place<'_>,
+        message: String,
+        fix: String,
+    ) {
         if self.options.skip.contains(rule.name) {
             return;
         }
@@ -74,9 +92,9 @@ impl<'a> Report<'a> {
             file: printable(place.file),
             line: place.line,
             rule: rule.name.to_owned(),
-            severity: rule.severity_in(self.options.profile),
-            message: message.into(),
-            fix: fix.into(),
+            severity,
+            message,
+            fix,
         });
     }
 

@@ -7,6 +7,7 @@ use record::Severity;
 
 use crate::options::Profile;
 use crate::rules::FAMILIES;
+use crate::set;
 
 /// One named rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub enum Family {
     Patches,
     /// Whether tests, solution and workspace belong together.
     Alignment,
+    /// Tasks of a set beside one another.
+    Set,
 }
 
 impl fmt::Display for Family {
@@ -81,6 +84,7 @@ impl fmt::Display for Family {
             Self::Images => "images",
             Self::Patches => "patches",
             Self::Alignment => "alignment",
+            Self::Set => "set",
         })
     }
 }
@@ -88,8 +92,8 @@ impl fmt::Display for Family {
 /// Every rule in order of its name.
 pub fn rules() -> &'static [Rule] {
     static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-        let mut rules: Vec<Rule> =
-            FAMILIES.iter().flat_map(|family| family.rules).map(|rule| **rule).collect();
+        let single = FAMILIES.iter().flat_map(|family| family.rules);
+        let mut rules: Vec<Rule> = single.chain(set::RULES).map(|rule| **rule).collect();
         rules.sort_by_key(|rule| rule.name);
         rules
     });

@@ -63,6 +63,7 @@ const RECIPE: Shape = Table(&[
             ("memory_mb", Value),
         ]),
     ),
+    ("check", Table(&[("held_out", Value)])),
     (
         "prove",
         Table(&[

@@ -30,6 +30,9 @@ pub struct Recipe {
     pub pools: Vec<PoolRecipe>,
     /// How task directories are written.
     pub materialize: MaterializeRecipe,
+    /// What the static rules are told.
+    #[serde(default)]
+    pub check: CheckRecipe,
     /// How tasks are proved.
     #[serde(default)]
     pub prove: ProveRecipe,
@@ -388,6 +391,42 @@ impl From<Workspace> for String {
             Workspace::Sdist => "sdist".into(),
             Workspace::Git => "git".into(),
             Workspace::Image(path) => format!("image:{path}"),
+        }
+    }
+}
+
+/// `[check]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckRecipe {
+    /// Repositories that must not be in the set.
+    pub held_out: HeldOut,
+}
+
+/// Repositories by name, or a file that holds them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "toml::Value", untagged)]
+pub enum HeldOut {
+    /// In any spelling of a repository.
+    Names(Vec<String>),
+    /// Path of a file with one a line; empty lines and those that begin with `#` do not count.
+    File(String),
+}
+
+impl Default for HeldOut {
+    fn default() -> Self {
+        Self::Names(Vec::new())
+    }
+}
+
+impl TryFrom<toml::Value> for HeldOut {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, Self::Error> {
+        match value {
+            toml::Value::String(path) => Ok(Self::File(path)),
+            value @ toml::Value::Array(_) => Texts::try_from(value).map(|texts| Self::Names(texts.0)),
+            other => Err(format!("`{other}` is no list of repositories: write [\"owner/name\"], or a FILE")),
         }
     }
 }

@@ -223,6 +223,17 @@ mod tests {
     }
 
     #[test]
+    fn held_out_repositories_stand_in_the_recipe_or_in_a_file() {
+        let of = |value: &str| parse("seatrial.toml", &format!("{TEMPLATE}\n[check]\nheld_out = {value}\n"));
+        assert_eq!(of("[\"a/b\"]").unwrap().check.held_out, crate::HeldOut::Names(vec!["a/b".into()]));
+        assert_eq!(of("\"held.txt\"").unwrap().check.held_out, crate::HeldOut::File("held.txt".into()));
+        assert_eq!(parse("seatrial.toml", TEMPLATE).unwrap().check, crate::CheckRecipe::default());
+        let wrong = |value: &str| mistakes(&format!("{TEMPLATE}\n[check]\nheld_out = {value}\n")).remove(0);
+        assert!(wrong("3").contains("is no list of repositories"));
+        assert!(wrong("[3]").contains("is no text"));
+    }
+
+    #[test]
     fn a_section_of_later_versions_is_named_as_such() {
         let found = mistakes(&format!("{TEMPLATE}\n[images]\nshards = 80\n"));
         assert!(

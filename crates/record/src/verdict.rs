@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use ident::{Digest, TaskId};
 use serde::{Deserialize, Serialize};
 
+use crate::SimilarTasks;
+
 /// How much a finding weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,6 +45,9 @@ pub struct CheckDocument {
     pub inputs: BTreeMap<String, Digest>,
     /// One entry a task, in materialized order.
     pub tasks: Vec<CheckedTask>,
+    /// Tasks that are nearly the same, in order of the one that is not to be kept.
+    #[serde(default)]
+    pub similar: Vec<SimilarTasks>,
 }
 
 /// What the static rules say about one task.

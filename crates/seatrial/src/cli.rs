@@ -155,9 +155,12 @@ pub struct Jobs {
 /// `seatrial check`.
 #[derive(Debug, Args, Default)]
 pub struct Check {
-    /// Task directories, or directories of them; the recipe's tasks when none is given.
-    #[arg(value_hint = ValueHint::DirPath)]
+    /// Task directories, directories of them, or patches; the recipe's tasks when none is given.
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
+    /// Prints the findings as a SARIF 2.1.0 log, for code review.
+    #[arg(long, conflicts_with_all = ["json", "list", "explain"])]
+    pub sarif: bool,
     /// Lists all rules.
     #[arg(long, conflicts_with = "paths")]
     pub list: bool,

@@ -267,7 +267,7 @@ mod tests {
             std::fs::write(root.join("environment/workspace.tar"), tar_of(&[("src/a.py", b"x")])).unwrap();
             std::fs::write(
                 root.join("tests/surface.tar"),
-                tar_of(&[("t/test_a.py", b"x"), ("t/test_b.py", b"x")]),
+                tar_of(&[("t/test_a.py", b"def test_one(): 1"), ("t/test_b.py", b"def test_two(): 2")]),
             )
             .unwrap();
             change(root);
@@ -282,7 +282,8 @@ mod tests {
             own_task(|root| {
                 std::fs::write(root.join("tests/verify.py"), "print('reward')\n").unwrap();
                 std::fs::remove_file(root.join("tests/seatrial_report.py")).unwrap();
-                std::fs::write(root.join("tests/surface.tar"), tar_of(&[])).unwrap();
+                std::fs::write(root.join("tests/surface.tar"), tar_of(&[("t/a.py", b"test_one test_two")]))
+                    .unwrap();
             }),
             [
                 "hidden-test-missing tests/config.json",

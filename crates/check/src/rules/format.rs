@@ -1,8 +1,11 @@
 //! Parts of the directory, the syntax of `task.toml`, names of files.
 
+use std::collections::HashMap;
+
 use record::Severity;
-use task::config::{ConfigError, ConfigProblem, ProblemKind};
+use task::config::{ConfigError, ConfigProblem, ProblemKind, is_step_name};
 use task::{is_extraneous, is_litter, printable};
+use unicode_normalization::UnicodeNormalization;
 
 use crate::facts::Facts;
 use crate::history::nested_repositories;
@@ -19,9 +22,12 @@ pub(super) const RULES: &[&Rule] = &[
     &CONFIG_INVALID,
     &CONFIG_KEY_UNKNOWN,
     &CONFIG_KEY_MISSPELT,
+    &CONFIG_KEY_MISPLACED,
     &CONFIG_VALUE_DROPPED,
     &TREE_TOO_LARGE,
     &FILE_NAME_NOT_UTF8,
+    &FILE_NAME_UNPORTABLE,
+    &FILE_NAMES_COLLIDE,
     &EXTRANEOUS_FILE,
     &NESTED_REPOSITORY,
 ];
@@ -105,6 +111,16 @@ const CONFIG_KEY_MISSPELT: Rule = Rule {
     fix: "write the key that was meant",
 };
 
+const CONFIG_KEY_MISPLACED: Rule = Rule {
+    name: "config-key-misplaced",
+    family: Family::Format,
+    severity: Severity::Warning,
+    materialized: Severity::Error,
+    summary: "A key or table in `task.toml` has an effect in another table, and none where it stands.",
+    explanation: "Harbor drops it in silence: `timeout_sec` outside `[agent]` and `[verifier]` limits nothing,                   `artifacts` below `[verifier]` collects nothing. Reported for names that mean one thing only, where                   the value fits and the right table does not have the key already.",
+    fix: "move the key to the table named",
+};
+
 const CONFIG_VALUE_DROPPED: Rule = Rule {
     name: "config-value-dropped",
     family: Family::Format,
@@ -136,6 +152,26 @@ const FILE_NAME_NOT_UTF8: Rule = Rule {
     explanation: "Digests of this program are defined on bytes and cover such a name; other tools write paths as text \
                   and may fail on it or change it. The name is shown with its odd bytes escaped.",
     fix: "rename the file",
+};
+
+const FILE_NAME_UNPORTABLE: Rule = Rule {
+    name: "file-name-unportable",
+    family: Family::Format,
+    severity: Severity::Note,
+    materialized: Severity::Warning,
+    summary: "A name in the directory is one that some systems cannot hold.",
+    explanation: "A copy made there lacks the file or has another name for it, and with it another digest. Named are                   `< > : \" \\ | ? *` and control characters, dots and blanks at the end, the device names of Windows,                   and names of more than 255 bytes.",
+    fix: "rename the file",
+};
+
+const FILE_NAMES_COLLIDE: Rule = Rule {
+    name: "file-names-collide",
+    family: Family::Format,
+    severity: Severity::Warning,
+    materialized: Severity::Error,
+    summary: "Two names in one directory differ only in case or in the way characters are composed.",
+    explanation: "On file systems that fold case or normalise names one of the files overwrites the other, and the digest                   of such a copy is another one. Names are compared after Unicode normalisation (NFC) in lower case.",
+    fix: "rename one of the two",
 };
 
 const EXTRANEOUS_FILE: Rule = Rule {
@@ -211,16 +247,60 @@ fn config_problem(problem: &ConfigProblem, written: Option<&toml::Table>, report
                 format!("write `{near}` if that is meant"),
             );
         }
-        (ProblemKind::UnknownKey, _) => report.add(&CONFIG_KEY_UNKNOWN, place, message),
+        (ProblemKind::UnknownKey, _) => match written.and_then(|table| home_of(table, &problem.key)) {
+            Some(home) => {
+                let fix = format!("move it to {home}");
+                report.add_with_fix(&CONFIG_KEY_MISPLACED, place, message, fix);
+            }
+            None => report.add(&CONFIG_KEY_UNKNOWN, place, message),
+        },
     }
 }
 
-/// Whether the key at `path` is the known key `near` with a slip of the pen: at most two letters apart, with a value of
-/// the right kind, and `near` absent from the same table.
-fn is_misspelt(table: &toml::Table, path: &str, near: &str) -> bool {
+/// Where a key that is unknown in its table has an effect, for people; nothing when it says something else there, or
+/// the right place has the key already.
+fn home_of(table: &toml::Table, path: &str) -> Option<String> {
+    const ENVIRONMENT: &[&str] = &["environment"];
+    const ROOT: &[&str] = &[""];
     let (above, key) = path.rsplit_once('.').unwrap_or(("", path));
+    let homes = match key {
+        "timeout_sec" => &["agent", "verifier"][..],
+        "environment_mode" | "collect" => &["verifier"],
+        "build_timeout_sec" | "docker_image" | "cpus" | "memory_mb" | "storage_mb" | "gpus" | "gpu_types"
+        | "mcp_servers" | "skills_dir" | "healthcheck" => ENVIRONMENT,
+        "network_mode" | "allowed_hosts" | "allow_internet" => ENVIRONMENT,
+        "artifacts" | "multi_step_reward_strategy" | "agent" | "verifier" | "environment" => ROOT,
+        _ => return None,
+    };
+    // A step has an agent and a verifier of its own.
+    let step = above.starts_with("steps[").then(|| above.split('.').next().unwrap_or_default());
+    let full = |home: &str| match (step, home) {
+        (Some(step), "agent" | "verifier") => format!("{step}.{home}"),
+        (_, home) => home.to_owned(),
+    };
+    let value = table_at(table, above)?.get(key)?;
+    let free = |home: &&&str| {
+        let there = table_at(table, &full(home));
+        full(home) != above && there.is_none_or(|there| !there.contains_key(key))
+    };
+    let names: Vec<String> = homes
+        .iter()
+        .filter(free)
+        .map(|home| {
+            if home.is_empty() {
+                "the top, above all tables".to_owned()
+            } else {
+                format!("`[{}]`", full(home))
+            }
+        })
+        .collect();
+    (fits(key, value) && !names.is_empty()).then(|| names.join(" or "))
+}
+
+/// The table at a path such as `steps[0].agent`; the whole one for an empty path.
+fn table_at<'a>(table: &'a toml::Table, path: &str) -> Option<&'a toml::Table> {
     let mut at = table;
-    for part in above.split('.').filter(|part| !part.is_empty()) {
+    for part in path.split('.').filter(|part| !part.is_empty()) {
         let (name, index) = match part.split_once('[') {
             Some((name, index)) => (name, index.trim_end_matches(']').parse::<usize>().ok()),
             None => (part, None),
@@ -229,12 +309,17 @@ fn is_misspelt(table: &toml::Table, path: &str, near: &str) -> bool {
             (Some(toml::Value::Array(items)), Some(index)) => items.get(index),
             (next, _) => next,
         };
-        match next {
-            Some(toml::Value::Table(next)) => at = next,
-            // A key with a dot of its own: nothing is known of its neighbours.
-            _ => return false,
-        }
+        // A key with a dot of its own leads nowhere: nothing is known of its neighbours.
+        at = next?.as_table()?;
     }
+    Some(at)
+}
+
+/// Whether the key at `path` is the known key `near` with a slip of the pen: at most two letters apart, with a value of
+/// the right kind, and `near` absent from the same table.
+fn is_misspelt(table: &toml::Table, path: &str, near: &str) -> bool {
+    let (above, key) = path.rsplit_once('.').unwrap_or(("", path));
+    let Some(at) = table_at(table, above) else { return false };
     let fits = at.get(key).is_some_and(|value| fits(near, value));
     fits && !at.contains_key(near) && strsim::osa_distance(key, near) <= 2
 }
@@ -263,11 +348,30 @@ fn fits(near: &str, value: &toml::Value) -> bool {
 
 fn names_of_files(facts: &Facts<'_>, report: &mut Report<'_>) {
     let inside_git = |path: &[u8]| path.split(|&b| b == b'/').any(|part| part == b".git");
+    let mut folded: HashMap<(&[u8], String), &[u8]> = HashMap::new();
     for (path, entry) in &facts.view.entries {
         let name = file_name(path);
-        if std::str::from_utf8(name).is_err() {
-            let shown = printable(name);
-            report.add(&FILE_NAME_NOT_UTF8, Place::file(path), format!("the name `{shown}` is not UTF-8"));
+        let shown = printable(name);
+        match std::str::from_utf8(name) {
+            Err(_) => {
+                report.add(
+                    &FILE_NAME_NOT_UTF8,
+                    Place::file(path),
+                    format!("the name `{shown}` is not UTF-8"),
+                );
+            }
+            Ok(text) => {
+                if !is_step_name(text) {
+                    let message = format!("some systems cannot hold the name `{shown}`");
+                    report.add(&FILE_NAME_UNPORTABLE, Place::file(path), message);
+                }
+                let folder = &path[..path.len() - name.len()];
+                let alike: String = text.nfc().flat_map(char::to_lowercase).collect();
+                if let Some(other) = folded.insert((folder, alike), name) {
+                    let message = format!("the name is like `{}` beside it", printable(other));
+                    report.add(&FILE_NAMES_COLLIDE, Place::file(path), message);
+                }
+            }
         }
         if inside_git(path) || !is_extraneous(name) {
             continue;
@@ -342,6 +446,38 @@ mod tests {
     }
 
     #[test]
+    fn keys_in_the_wrong_table_are_told_where_they_belong() {
+        let text = "docker_image = \"a/b:1\"\ndifficulty = \"easy\"\n[task]\nname = \"demo/add\"\ntimeout_sec = 5\n\
+                    [verifier]\nartifacts = [\"/x\"]\ntimeout_sec = 5\n[agent]\ncpus = \"many\"\n[agent.environment]\n\
+                    [environment]\nmemory_mb = 1\n[solution]\nmemory_mb = 2\n";
+        let view = task_with(&[("task.toml", text)]);
+        let found = findings(&view);
+        let unknown: Vec<_> = found.iter().filter(|found| found.rule.starts_with("config-key")).collect();
+        let brief = |found: &&record::Finding| format!("{:?} {} {}", found.line, found.rule, found.fix);
+        assert_eq!(
+            unknown.iter().map(brief).collect::<Vec<_>>(),
+            [
+                "Some(1) config-key-misplaced move it to `[environment]`",
+                "Some(2) config-key-unknown remove the key or move it into `[metadata]`",
+                "Some(5) config-key-misplaced move it to `[agent]`",
+                "Some(7) config-key-misplaced move it to the top, above all tables",
+                // Texts are numbers where Harbor reads them.
+                "Some(10) config-key-misplaced move it to `[environment]`",
+                // There is an environment already, and it has a memory limit.
+                "Some(11) config-key-unknown remove the key or move it into `[metadata]`",
+                "Some(15) config-key-unknown remove the key or move it into `[metadata]`",
+            ]
+        );
+        let steps = "[[steps]]\nname = \"a\"\ntimeout_sec = 3\n[steps.agent]\ntimeout_sec = 3\n";
+        let step = [
+            ("steps/a/instruction.md", "x"),
+            ("steps/a/solution/solve.sh", "#!/bin/sh\n"),
+            ("task.toml", steps),
+        ];
+        assert_eq!(findings(&task_with(&step))[0].fix, "move it to `[steps[0].verifier]`");
+    }
+
+    #[test]
     fn values_are_refused_or_dropped() {
         let text = "[environment]\nmemory = 3\nos = \"plan9\"\n";
         assert_eq!(
@@ -351,6 +487,28 @@ mod tests {
         let view =
             changed_task(|root| std::fs::write(root.join("task.toml"), "#\n".repeat(3 << 20)).unwrap());
         assert_eq!(places(&findings(&view)), ["config-unreadable task.toml"]);
+    }
+
+    #[test]
+    fn names_that_do_not_travel_are_named() {
+        let files = [
+            ("environment/Data.txt", "x"),
+            ("environment/data.txt", "x"),
+            ("environment/sub/data.txt", "x"),
+            ("environment/caf\u{e9}", "x"),
+            ("environment/cafe\u{301}", "x"),
+            ("environment/a:b", "x"),
+            ("environment/nul.txt", "x"),
+        ];
+        assert_eq!(
+            found_with(&files),
+            [
+                "file-name-unportable environment/a:b",
+                "file-names-collide environment/caf\u{e9}",
+                "file-names-collide environment/data.txt",
+                "file-name-unportable environment/nul.txt",
+            ]
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use task::printable;
 
 use crate::facts::Facts;
 use crate::gold::GoldLine;
-use crate::lines::{numbered, squeezed};
+use crate::lines::{is_canary, numbered, squeezed};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 use crate::view::TaskView;
@@ -69,10 +69,6 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
 
 /// Whether a prompt has no text behind its canary lines.
 fn says_nothing(text: &str) -> bool {
-    let is_canary = |line: &str| {
-        let line = line.to_lowercase();
-        line.contains("canary") && (line.starts_with('#') || line.starts_with("<!--"))
-    };
     text.trim_start_matches('\u{feff}').lines().map(str::trim).all(|line| line.is_empty() || is_canary(line))
 }
 

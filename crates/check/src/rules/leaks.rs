@@ -1,6 +1,6 @@
 //! Answers within reach of the agent: by path, by content, and hidden tests in the workspace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grade::SurfacePatterns;
 use ident::Digest;
@@ -9,16 +9,20 @@ use record::Severity;
 use task::printable;
 
 use crate::facts::{DOCKERFILE, Facts};
-use crate::lines::{file_name, is_program_name, plain};
+use crate::instance::test_name;
+use crate::lines::{MIN_CONTENT, file_name, is_program_name, numbered, plain, solid};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
-use crate::view::{Archive, Member, TaskView};
+use crate::view::{Archive, MemberKind, TaskView};
 
-pub(super) const RULES: &[&Rule] =
-    &[&ANSWER_COPIED, &ANSWER_IN_IMAGE, &ANSWER_IN_CONTEXT, &HIDDEN_TEST_IN_WORKSPACE, &ARCHIVE_UNREAD];
-
-/// Contents with fewer characters or bytes than this that are not white space are too common to compare.
-const MIN_CONTENT: usize = 64;
+pub(super) const RULES: &[&Rule] = &[
+    &ANSWER_COPIED,
+    &ANSWER_MOUNTED,
+    &ANSWER_IN_IMAGE,
+    &ANSWER_IN_CONTEXT,
+    &HIDDEN_TEST_IN_WORKSPACE,
+    &ARCHIVE_UNREAD,
+];
 
 const ANSWER_COPIED: Rule = Rule {
     name: "answer-copied-into-image",
@@ -31,6 +35,18 @@ const ANSWER_COPIED: Rule = Rule {
                   `environment/`: a source that exists there is the project's own folder and is judged by its content \
                   instead (`answer-in-image`).",
     fix: "remove the instruction; tests and solution reach the container by themselves",
+};
+
+const ANSWER_MOUNTED: Rule = Rule {
+    name: "answer-mounted",
+    family: Family::Leaks,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "A compose file mounts `tests/`, `solution/` or the whole task into a service.",
+    explanation: "Services run beside the agent, and what is mounted into them can be read, and often written, while it \
+                  works. Looked at are the sources of volumes in the compose file of `environment/`, in the short form \
+                  `- SOURCE:TARGET` and in the long form `source: SOURCE`.",
+    fix: "remove the mount; tests and solution reach the container by themselves",
 };
 
 const ANSWER_IN_IMAGE: Rule = Rule {
@@ -85,6 +101,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
     let copies = Copies::of(facts);
     copies.by_path(facts.view, report);
     by_content(facts, &copies, report);
+    mounted(facts.view, report);
     hidden_tests(facts, report);
     for (path, file) in facts.view.files() {
         if let Some(why) = file.archive.as_ref().and_then(|archive| archive.cut.as_ref()) {
@@ -97,10 +114,38 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
     }
 }
 
+fn mounted(view: &TaskView, report: &mut Report<'_>) {
+    for name in ["docker-compose.yaml", "docker-compose.yml"] {
+        let path = format!("environment/{name}");
+        let Some(text) = view.text(path.as_bytes()) else { continue };
+        for (number, line) in numbered(&text) {
+            let line = line.trim_start().trim_start_matches("- ").trim_start();
+            let (source, long) = match line.strip_prefix("source:") {
+                Some(rest) => (rest.trim(), true),
+                None => (line, false),
+            };
+            let source = source.trim_start_matches(['"', '\'']);
+            let end = source.find([':', '"', '\'', ' ']).unwrap_or(source.len());
+            if !long && !source[end..].starts_with(':') {
+                continue;
+            }
+            // Relative to the compose file, one step up is the task.
+            let Some(outside) = source[..end].trim_end_matches('/').strip_prefix("..") else { continue };
+            let top = outside.trim_start_matches('/').split('/').next().unwrap_or_default();
+            if matches!(top, "" | "tests" | "solution") {
+                let message = format!("{} is mounted into a service", quoted(&source[..end]));
+                report.add(&ANSWER_MOUNTED, Place::line(&path, number), message);
+            }
+        }
+    }
+}
+
 /// What the agent's Dockerfile copies out of the build context.
 struct Copies<'a> {
     /// Every source with its line.
     sources: Vec<(u32, &'a str)>,
+    /// Every file that is given in the Dockerfile itself, with its line.
+    inline: Vec<(u32, &'a str)>,
     /// What reaches the image, by path from the context.
     image: SurfacePatterns,
     /// Whether files may be left out of the context.
@@ -136,7 +181,18 @@ impl<'a> Copies<'a> {
             // Harbor then uploads the whole of `environment/` into the running container.
             patterns.push(pattern("."));
         }
+        let inline = steps.iter().flat_map(|step| match &step.instruction {
+            Instruction::Copy(transfer) | Instruction::Add(transfer) => {
+                let texts = transfer.sources.iter().filter_map(|source| match source {
+                    CopySource::Inline(heredoc) => Some((step.line, heredoc.content.as_str())),
+                    CopySource::Path(_) => None,
+                });
+                texts.collect::<Vec<_>>()
+            }
+            _ => Vec::new(),
+        });
         Self {
+            inline: inline.filter(|(line, _)| *line >= first).collect(),
             image: SurfacePatterns::new(&patterns),
             ignoring: facts.view.entries.contains_key(&b"environment/.dockerignore"[..]),
             sources: all,
@@ -205,62 +261,73 @@ struct Secret<'a> {
     program: bool,
 }
 
-/// The key that equal contents share: the digest of the plain text, or of the bytes where they are no text.
-fn key(content: Option<&[u8]>, digest: Digest, size: u64) -> Option<Digest> {
-    match content.and_then(plain) {
-        Some(text) => (text.bytes().filter(|b| !b.is_ascii_whitespace()).count() >= MIN_CONTENT)
-            .then(|| Digest::of(text)),
-        None => (size >= MIN_CONTENT as u64).then_some(digest),
+/// Contents that must not be seen.
+struct Secrets<'a> {
+    /// Each by the key that equal contents share.
+    by_key: BTreeMap<Digest, Secret<'a>>,
+    /// How many solid bytes they have; other contents need not be looked at.
+    weights: BTreeSet<u64>,
+}
+
+impl<'a> Secrets<'a> {
+    fn of(view: &'a TaskView) -> Self {
+        let mut secrets = Self { by_key: BTreeMap::new(), weights: BTreeSet::new() };
+        for (path, file) in view.files() {
+            let Some(folder) = secret_folder(path) else { continue };
+            let name = file_name(path);
+            if file.archive.is_some() || is_common(name) || file.solid < MIN_CONTENT {
+                continue;
+            }
+            if let Some(key) = key(file.content.as_deref(), file.digest) {
+                let program = is_program(name, file.content.as_deref());
+                let secret = Secret { path, program: program && (folder != "tests" || is_test_code(name)) };
+                secrets.weights.insert(file.solid);
+                secrets.by_key.entry(key).or_insert(secret);
+            }
+        }
+        secrets
+    }
+
+    fn find(&self, content: Option<&[u8]>, digest: Option<Digest>, solid: u64) -> Option<&Secret<'a>> {
+        self.weights
+            .contains(&solid)
+            .then(|| key(content, digest))
+            .flatten()
+            .and_then(|key| self.by_key.get(&key))
     }
 }
 
-fn member_key(member: &Member) -> Option<Digest> {
-    key(member.content.as_deref(), member.digest?, member.size)
+/// The key that equal contents share: the digest of the plain text, or of the bytes where they are no text.
+fn key(content: Option<&[u8]>, digest: Option<Digest>) -> Option<Digest> {
+    match content {
+        Some(bytes) => Some(plain(bytes).map_or_else(|| Digest::of(bytes), Digest::of)),
+        None => digest,
+    }
 }
 
 fn by_content(facts: &Facts<'_>, copies: &Copies<'_>, report: &mut Report<'_>) {
-    let mut secrets: BTreeMap<Digest, Secret<'_>> = BTreeMap::new();
-    let view = facts.view;
-    for (path, file) in view.files() {
-        let Some(folder) = secret_folder(path) else { continue };
-        if file.archive.is_some() || is_common(file_name(path)) {
-            continue;
-        }
-        if let Some(key) = key(file.content.as_deref(), file.digest, file.size) {
-            let program = is_program(file_name(path), file.content.as_deref());
-            let secret =
-                Secret { path, program: program && (folder != "tests" || is_test_code(file_name(path))) };
-            secrets.entry(key).or_insert(secret);
-        }
-    }
-    if secrets.is_empty() {
-        return;
-    }
-    for (path, file) in view.files_below(b"environment") {
-        let inside = &path[b"environment/".len()..];
-        let found = key(file.content.as_deref(), file.digest, file.size).and_then(|key| secrets.get(&key));
-        if let Some(secret) = found {
-            let message = format!("it has the content of {}", printable(secret.path));
-            let certain = secret.program && copies.certainly(inside);
-            report.add(
-                if certain { &ANSWER_IN_IMAGE } else { &ANSWER_IN_CONTEXT },
-                Place::file(path),
-                message,
-            );
+    let secrets = Secrets::of(facts.view);
+    let mut add = |place: Place<'_>, secret: &Secret<'_>, certain: bool, what: &str| {
+        let rule = if secret.program && certain { &ANSWER_IN_IMAGE } else { &ANSWER_IN_CONTEXT };
+        report.add(rule, place, format!("{what} the content of {}", printable(secret.path)));
+    };
+    for (path, file) in facts.view.files_below(b"environment") {
+        let certain = copies.certainly(&path[b"environment/".len()..]);
+        if let Some(secret) = secrets.find(file.content.as_deref(), file.digest, file.solid) {
+            add(Place::file(path), secret, certain, "it has");
         }
         for member in file.archive.iter().flat_map(|archive| &archive.members) {
-            let Some(secret) = member_key(member).and_then(|key| secrets.get(&key)) else { continue };
-            let message = format!(
-                "its member `{}` has the content of {}",
-                printable(&member.path),
-                printable(secret.path)
-            );
-            let certain = secret.program && copies.certainly(inside);
-            report.add(
-                if certain { &ANSWER_IN_IMAGE } else { &ANSWER_IN_CONTEXT },
-                Place::file(path),
-                message,
-            );
+            let found = secrets.find(member.content.as_deref(), member.digest, member.solid);
+            if let Some(secret) = found.filter(|_| member.kind == MemberKind::File) {
+                let what = format!("its member `{}` has", printable(&member.path));
+                add(Place::file(path), secret, certain, &what);
+            }
+        }
+    }
+    for (line, heredoc) in &copies.inline {
+        let content = heredoc.as_bytes();
+        if let Some(secret) = secrets.find(Some(content), None, solid(content)) {
+            add(Place::line(DOCKERFILE, *line), secret, true, "a here-document has");
         }
     }
 }
@@ -337,13 +404,19 @@ fn hidden_tests(facts: &Facts<'_>, report: &mut Report<'_>) {
         strict || names.iter().any(|(of, name)| *of == file && text.contains(name))
     };
     let surface = facts.view.files_below(b"tests").filter_map(|(_, file)| file.archive.as_ref());
-    let contents: BTreeMap<Digest, &str> = surface
-        .flat_map(|archive: &Archive| &archive.members)
-        .filter_map(|member| {
-            let file = hidden.iter().find(|file| member.path == file.as_bytes())?;
-            Some((member_key(member)?, *file))
-        })
-        .collect();
+    let (mut contents, mut weights) = (BTreeMap::new(), BTreeSet::new());
+    for member in surface.flat_map(|archive: &Archive| &archive.members) {
+        let file = hidden.iter().find(|file| member.path == file.as_bytes());
+        if let Some(file) = file.filter(|_| member.solid >= MIN_CONTENT)
+            && let Some(key) = key(member.content.as_deref(), member.digest)
+        {
+            contents.insert(key, *file);
+            weights.insert(member.solid);
+        }
+    }
+    let known = |content: Option<&[u8]>, digest: Option<Digest>, solid: u64| {
+        weights.contains(&solid).then(|| key(content, digest)).flatten().and_then(|key| contents.get(&key))
+    };
     let mut name_it = |place: &[u8], inside: Option<&[u8]>, file: &str| {
         let at = inside.map(|path| format!("its member `{}` ", printable(path))).unwrap_or_default();
         let message = format!("{at}holds tests of {}, which decide the reward", quoted(file));
@@ -352,28 +425,21 @@ fn hidden_tests(facts: &Facts<'_>, report: &mut Report<'_>) {
     for (path, file) in facts.view.files_below(b"environment") {
         let by_path =
             hidden.iter().find(|hidden| is_at(path, hidden) && decides(hidden, file.content.as_deref()));
-        let by_content =
-            || key(file.content.as_deref(), file.digest, file.size).and_then(|key| contents.get(&key));
-        if let Some(found) = by_path.or_else(by_content) {
+        if let Some(found) = by_path.or_else(|| known(file.content.as_deref(), file.digest, file.solid)) {
             name_it(path, None, found);
         }
     }
     for (path, archive) in facts.context_archives() {
-        for member in archive.members.iter().filter(|member| member.digest.is_some()) {
+        for member in archive.members.iter().filter(|member| member.kind == MemberKind::File) {
             let by_path = hidden
                 .iter()
                 .find(|hidden| is_at(&member.path, hidden) && decides(hidden, member.content.as_deref()));
-            if let Some(found) = by_path.or_else(|| member_key(member).and_then(|key| contents.get(&key))) {
+            let by_content = || known(member.content.as_deref(), member.digest, member.solid);
+            if let Some(found) = by_path.or_else(by_content) {
                 name_it(path, Some(&member.path), found);
             }
         }
     }
-}
-
-/// The bare name of a test: behind the last `::`, without parameters.
-fn test_name(id: &str) -> &str {
-    let id = id.split('[').next().unwrap_or(id);
-    id.rsplit("::").next().unwrap_or(id)
 }
 
 /// Whether a path ends with all components of `file`.
@@ -434,6 +500,36 @@ mod tests {
         let prebuilt = "[environment]\ndocker_image = \"a/b:1\"\n";
         let uploaded = [files[0], elsewhere[1], ("environment/Dockerfile", "-"), ("task.toml", prebuilt)];
         assert_eq!(found_with(&uploaded), ["answer-in-image environment/other/help.txt"]);
+    }
+
+    #[test]
+    fn here_documents_of_the_dockerfile_are_looked_at() {
+        let text = format!("FROM debian:bookworm\nCOPY <<'EOF' /opt/help\n{LONG}EOF\n");
+        let files = [("solution/solve.sh", LONG), ("environment/Dockerfile", text.as_str())];
+        assert_eq!(found_with(&files), ["answer-in-image environment/Dockerfile:2"]);
+    }
+
+    #[test]
+    fn mounts_of_the_answer_are_errors() {
+        let found = |volume: &str| {
+            let text = format!("services:\n  main:\n    volumes:\n      {volume}\n");
+            found_with(&[("environment/docker-compose.yaml", &text)])
+        };
+        let place = ["answer-mounted environment/docker-compose.yaml:4"];
+        for volume in [
+            "- ../tests:/tests",
+            "- \"../solution/:/s:ro\"",
+            "- ..:/task",
+            "source: ../tests/data",
+            "source: '../'",
+        ] {
+            assert_eq!(found(volume), place, "{volume}");
+        }
+        for volume in
+            ["- ./tests:/tests", "- data:/data", "- ../shared:/x", "command: ../tests", "- ../tests"]
+        {
+            assert_eq!(found(volume), [""; 0], "{volume}");
+        }
     }
 
     #[test]

@@ -1,17 +1,20 @@
 //! Links that lead out of the task or nowhere, and entries that are no files at all.
 
+use std::collections::BTreeSet;
+
 use record::Severity;
 use task::printable;
 
 use crate::facts::Facts;
 use crate::report::{Place, Report};
 use crate::rule::{Family, Rule};
-use crate::view::{Entry, TaskView};
+use crate::view::{Archive, Entry, MemberKind, TaskView};
 
 /// Links are followed this far before they count as a circle.
 const MAX_STEPS: usize = 40;
 
-pub(super) const RULES: &[&Rule] = &[&LINK_ESCAPES, &LINK_DANGLING, &LINK_CYCLE, &SPECIAL_FILE];
+pub(super) const RULES: &[&Rule] =
+    &[&LINK_ESCAPES, &LINK_DANGLING, &LINK_CYCLE, &SPECIAL_FILE, &ARCHIVE_ESCAPES];
 
 /// A link that leads out.
 pub(crate) const LINK_ESCAPES: Rule = Rule {
@@ -59,7 +62,23 @@ const SPECIAL_FILE: Rule = Rule {
     fix: "remove it",
 };
 
+const ARCHIVE_ESCAPES: Rule = Rule {
+    name: "archive-escapes",
+    family: Family::Links,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "A member of an archive would be unpacked outside the place where the archive is unpacked.",
+    explanation: "Members with `..` in their path, hard links to such a path, and devices are refused by every careful \
+                  program and obeyed by others. A symbolic link in an archive belongs to the image and may lead \
+                  anywhere in it; but nothing may be unpacked through one that climbs out.",
+    fix: "write the archive anew from inside the directory that it holds",
+};
+
 pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
+    for (path, archive) in facts.view.files().filter_map(|(path, file)| Some((path, file.archive.as_ref()?)))
+    {
+        members(path, archive, report);
+    }
     for (path, entry) in &facts.view.entries {
         match entry {
             Entry::Special { kind } => {
@@ -89,6 +108,44 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
             Entry::Directory | Entry::File(_) => {}
         }
     }
+}
+
+fn members(path: &[u8], archive: &Archive, report: &mut Report<'_>) {
+    let climbs = |path: &[u8]| path.split(|&b| b == b'/').any(|part| part == b"..");
+    let mut out: BTreeSet<&[u8]> = BTreeSet::new();
+    for member in &archive.members {
+        let shown = printable(&member.path);
+        let through = || {
+            let ends = member.path.iter().enumerate().filter(|(_, b)| **b == b'/');
+            !out.is_empty() && ends.map(|(end, _)| &member.path[..end]).any(|above| out.contains(above))
+        };
+        let what = match &member.kind {
+            _ if climbs(&member.path) => format!("its member `{shown}` climbs out of it"),
+            _ if through() => format!("its member `{shown}` is unpacked through a link that leads out of it"),
+            MemberKind::Hardlink(target) if climbs(target) => {
+                format!("its member `{shown}` is a hard link to `{}`", printable(target))
+            }
+            MemberKind::Special => format!("its member `{shown}` is a device or a pipe"),
+            MemberKind::Symlink(target) => {
+                if target.starts_with(b"/") || depth(&member.path, target).is_none() {
+                    out.insert(&member.path);
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        report.add(&ARCHIVE_ESCAPES, Place::file(path), what);
+    }
+}
+
+/// How deep the text of a link leads, counted from the root of the archive; `None` when it leads above it on the way.
+fn depth(link: &[u8], target: &[u8]) -> Option<usize> {
+    let above = link.iter().filter(|&&b| b == b'/').count();
+    target.split(|&b| b == b'/').try_fold(above, |depth, part| match part {
+        b"" | b"." => Some(depth),
+        b".." => depth.checked_sub(1),
+        _ => Some(depth + 1),
+    })
 }
 
 /// Where a link ends.
@@ -150,7 +207,7 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::testing::{changed_task, findings, places};
+    use super::super::testing::{changed_task, findings, places, tar_of};
 
     fn found(links: &[(&str, &str)]) -> Vec<String> {
         let view = changed_task(|root| {
@@ -218,5 +275,43 @@ mod tests {
         let found = findings(&view);
         assert_eq!(places(&found), ["special-file environment/s"]);
         assert_eq!(found[0].message, "it is a socket");
+    }
+
+    /// A tar archive with one member of any kind and path, and a file behind it.
+    fn odd_archive(kind: tar::EntryType, path: &str, target: &str, behind: &str) -> Vec<u8> {
+        let mut archive = Vec::new();
+        for (kind, path, target) in [(kind, path, target), (tar::EntryType::Regular, behind, "")] {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(0);
+            header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+            header.as_old_mut().linkname[..target.len()].copy_from_slice(target.as_bytes());
+            header.set_cksum();
+            archive.extend(header.as_bytes());
+        }
+        archive.extend([0; 1024]);
+        archive
+    }
+
+    #[test]
+    fn archives_that_unpack_elsewhere_are_errors() {
+        let found = |kind, path: &str, target: &str, behind: &str| {
+            let archive = odd_archive(kind, path, target, behind);
+            let view = changed_task(|root| std::fs::write(root.join("environment/x.tar"), archive).unwrap());
+            places(&findings(&view))
+        };
+        use tar::EntryType::{Char, Link, Regular, Symlink};
+        let place = ["archive-escapes environment/x.tar"];
+        assert_eq!(found(Regular, "a/../../b", "", "c"), place);
+        assert_eq!(found(Link, "a", "../b", "c"), place);
+        assert_eq!(found(Char, "a", "", "c"), place);
+        assert_eq!(found(Symlink, "a/b", "../../..", "a/b/c"), place);
+        assert_eq!(found(Symlink, "a", "/etc", "a/c"), place);
+        assert_eq!(found(Symlink, "a", "/etc", "ab/c"), [""; 0]);
+        assert_eq!(found(Symlink, "a/b", "../c", "a/b/d"), [""; 0]);
+        assert_eq!(found(Link, "a", "b/..c", "c"), [""; 0]);
+        let fine = tar_of(&[("a/b", b"x")]);
+        let view = changed_task(|root| std::fs::write(root.join("environment/x.tar"), &fine).unwrap());
+        assert_eq!(places(&findings(&view)), [""; 0]);
     }
 }

@@ -12,13 +12,13 @@ mod names;
 mod patches;
 mod scripts;
 mod verifier;
+mod workspace;
 
 #[cfg(test)]
 pub(crate) mod testing;
 
 #[cfg(test)]
 pub(crate) use links::LINK_ESCAPES;
-pub use names::check_task_ids;
 pub use patches::check_patch;
 
 use crate::facts::Facts;
@@ -47,4 +47,5 @@ pub(crate) const FAMILIES: &[FamilyRules] = &[
     FamilyRules { rules: images::RULES, check: images::check },
     FamilyRules { rules: patches::RULES, check: patches::check },
     FamilyRules { rules: alignment::RULES, check: alignment::check },
+    FamilyRules { rules: workspace::RULES, check: workspace::check },
 ];

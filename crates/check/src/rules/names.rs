@@ -1,17 +1,14 @@
 //! Names of tasks: as directories, as packages, as parts of other names.
 
-use std::collections::BTreeMap;
-
 use ident::TaskId;
-use record::{Finding, Severity};
+use record::Severity;
 use task::config::is_step_name;
 
 use crate::facts::Facts;
-use crate::options::CheckOptions;
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 
-pub(super) const RULES: &[&Rule] = &[&TASK_ID_REFUSED, &TASK_IDS_COLLIDE, &NAME_DIFFERS];
+pub(super) const RULES: &[&Rule] = &[&TASK_ID_REFUSED, &NAME_DIFFERS];
 
 const TASK_ID_REFUSED: Rule = Rule {
     name: "task-id-refused",
@@ -23,18 +20,6 @@ const TASK_ID_REFUSED: Rule = Rule {
                   Refused are empty names, dots alone, slashes, control and invisible characters, white space at an \
                   end, a leading dash, the device names of Windows, and the characters that a shell acts on.",
     fix: "rename the directory: letters, digits, `.`, `_` and `-`",
-};
-
-const TASK_IDS_COLLIDE: Rule = Rule {
-    name: "task-ids-collide",
-    family: Family::Names,
-    severity: Severity::Warning,
-    materialized: Severity::Warning,
-    summary: "Two tasks of one set have ids that differ only in case or in white space.",
-    explanation: "On file systems that fold case one would overwrite the other, and people take them for the same. \
-                  Derived names stay apart, because each is made one to one. Reported for a set of ids, not for a \
-                  task alone.",
-    fix: "rename one of them",
 };
 
 const NAME_DIFFERS: Rule = Rule {
@@ -101,32 +86,6 @@ fn refusal(name: &[u8]) -> Option<String> {
     Some(format!("the name {} holds `{odd}`, which a shell acts on", quoted(name)))
 }
 
-/// Checks the ids of a set of tasks: each one by itself, and against all others.
-///
-/// The file of a finding is the id.
-pub fn check_task_ids<S: AsRef<str>>(ids: &[S], options: &CheckOptions) -> Vec<Finding> {
-    let mut report = Report::new(options);
-    let mut alike: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for id in ids.iter().map(AsRef::as_ref) {
-        if let Some(why) = refusal(id.as_bytes()) {
-            report.add(&TASK_ID_REFUSED, Place::file(id), why);
-        }
-        alike.entry(id.trim().to_lowercase()).or_default().push(id);
-    }
-    for same in alike.values_mut() {
-        same.sort_unstable();
-        for pair in same.windows(2) {
-            let message = if pair[0] == pair[1] {
-                "the id occurs twice".to_owned()
-            } else {
-                format!("the id differs from {:?} only in case or white space", pair[0])
-            };
-            report.add(&TASK_IDS_COLLIDE, Place::file(pair[1]), message);
-        }
-    }
-    report.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{findings, found_with, places, task_with};
@@ -161,26 +120,18 @@ mod tests {
             "a'b",
             "dot.",
         ];
-        let found = check_task_ids(&ids, &CheckOptions::default());
-        let refused: Vec<_> = found.iter().filter(|found| found.rule == "task-id-refused").collect();
-        assert_eq!(refused.len(), ids.len(), "{refused:#?}");
+        for id in ids {
+            assert!(refusal(id.as_bytes()).is_some(), "{id:?}");
+        }
         for id in [
             "oauthlib__oauthlib.1fd52536.combine_file__09vlzwgc",
             "Example-Org__TinyCalc.AB12",
             "café",
             "a b",
         ] {
-            assert_eq!(check_task_ids(&[id], &CheckOptions::default()), []);
+            assert_eq!(refusal(id.as_bytes()), None);
         }
         let view = task_with(&[("task.toml", "")]).named("a;b");
         assert_eq!(places(&findings(&view)), ["task-id-refused "]);
-    }
-
-    #[test]
-    fn ids_that_look_alike_are_named() {
-        let ids = ["Example__Calc.AB12", "other", "example__calc.ab12", "other"];
-        let found = check_task_ids(&ids, &CheckOptions::default());
-        assert_eq!(places(&found), ["task-ids-collide example__calc.ab12", "task-ids-collide other"]);
-        assert!(found[0].message.contains("\"Example__Calc.AB12\""));
     }
 }

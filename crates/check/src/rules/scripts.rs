@@ -65,10 +65,11 @@ const REWARD_LOST: Rule = Rule {
     family: Family::Scripts,
     severity: Severity::Warning,
     materialized: Severity::Error,
-    summary: "The test script asks for an exit status that `set -e` never lets it see.",
-    explanation: "Under `set -e` the script ends at the failing command, before the line that looks at `$?` and writes \
-                  the reward: every failed trial has no reward instead of 0. Found where a plain command is followed \
-                  by one that reads `$?` at the top level of the script, no `set +e` in between and no `trap`.",
+    summary: "The test script ends at the failing test, before it writes a reward.",
+    explanation: "Under `set -e` a script ends at the first command that fails: every failed trial has no reward instead \
+                  of 0. Found where a plain command at the top level is followed by one that reads `$?`, or where one \
+                  that runs tests or compares something stands before the first line that mentions a reward and no \
+                  other file in `tests/` mentions one. Scripts with `trap`, `set +e` or functions are let off.",
     fix: "put the command into `if`, or write `command || status=$?`",
 };
 
@@ -130,11 +131,83 @@ fn reward(facts: &Facts<'_>, root: &[u8], test: &[u8], script: &Script, report: 
     if !separate && !files.any(mentions) {
         report.add(&REWARD_NOT_WRITTEN, Place::file(test), "no file beside it mentions a reward either");
     }
+    let alone = || {
+        let others = facts.view.files_below(&own).chain(facts.view.files_below(b"tests"));
+        !others.filter(|(path, _)| *path != test).any(|(_, file)| mentions(file))
+    };
     if let Some((line, command)) = lost_status(script) {
         let message =
             format!("{} ends the script when it fails, before its status is looked at", quoted(command));
         report.add(&REWARD_LOST, Place::line(test, line), message);
+    } else if let Some(command) = lost_verdict(script).filter(|_| alone()) {
+        let words: Vec<_> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let message =
+            format!("{} ends the script when it fails, before a reward is written", quoted(words.join(" ")));
+        report.add(&REWARD_LOST, Place::line(test, command.line), message);
     }
+}
+
+/// The command that runs the tests and whose failure ends the script before its first mention of a reward.
+fn lost_verdict(script: &Script) -> Option<&Command> {
+    // What a function does depends on where it is called.
+    let unclear = |command: &Command| ["trap", "function", "{"].iter().any(|word| command.begins_with(word));
+    if script.commands.iter().any(unclear) {
+        return None;
+    }
+    let mut strict = false;
+    let mut tested = None;
+    for (at, command) in script.commands.iter().enumerate() {
+        strict = strictness(command).unwrap_or(strict);
+        let mentions = |text: &str| text.contains("reward") || text.contains("/logs/verifier");
+        let words = command.words.iter().map(|word| word.text.as_str());
+        if words.chain(command.outputs.iter().map(String::as_str)).any(mentions) {
+            return tested;
+        }
+        let alone = script.commands.get(at + 1).is_none_or(|next| next.joint == Joint::Then);
+        if strict && alone && tested.is_none() && ends_the_script(command) && judges(command) {
+            tested = Some(command);
+        }
+    }
+    None
+}
+
+/// Whether a command runs tests or compares something, so that it fails when the agent has failed.
+fn judges(command: &Command) -> bool {
+    let words = command.program();
+    let has = |wanted: &[&str]| words.iter().skip(1).any(|word| wanted.contains(&word.text.as_str()));
+    match command.name() {
+        "pytest" | "py.test" | "tox" | "nosetests" | "jest" | "mocha" | "vitest" | "ctest" | "bats"
+        | "rspec" | "phpunit" | "diff" | "cmp" | "test" | "[" | "[[" => true,
+        "go" | "cargo" | "npm" | "pnpm" | "yarn" | "make" | "mvn" | "gradle" | "dotnet" => {
+            has(&["test", "check"])
+        }
+        "uvx" | "uv" => has(&["pytest"]),
+        "grep" => has(&["-q", "-qE", "-qF", "-Fq", "-Eq", "-qx"]),
+        name if name.starts_with("python") => has(&["pytest", "unittest"]),
+        _ => false,
+    }
+}
+
+/// Whether a command turns `set -e` on or off.
+fn strictness(command: &Command) -> Option<bool> {
+    if !command.begins_with("set") {
+        return None;
+    }
+    let mut strict = None;
+    for (at, word) in command.words.iter().enumerate().skip(1) {
+        let text = word.text.as_str();
+        let option = |sign: char| {
+            let letters = text.strip_prefix(sign).unwrap_or_default();
+            letters.chars().all(|c| c.is_ascii_alphabetic()) && letters.contains('e')
+        };
+        let named = |sign: char| text == "errexit" && command.words[at - 1].text.starts_with(sign);
+        if option('-') || named('-') {
+            strict = Some(true);
+        } else if option('+') || named('+') {
+            strict = Some(false);
+        }
+    }
+    strict
 }
 
 /// The command whose failure ends the script before the next one reads its status.
@@ -143,22 +216,7 @@ fn lost_status(script: &Script) -> Option<(u32, String)> {
     let mut before: Option<&Command> = None;
     for command in &script.commands {
         let words = &command.words;
-        if command.begins_with("set") {
-            let option = |word: &str, sign: char| {
-                let letters = word.strip_prefix(sign).unwrap_or_default();
-                letters.chars().all(|c| c.is_ascii_alphabetic()) && letters.contains('e')
-            };
-            for (at, word) in words.iter().enumerate() {
-                let named = word.text == "errexit" && at > 0;
-                strict = if option(&word.text, '-') || (named && words[at - 1].text.starts_with('-')) {
-                    true
-                } else if option(&word.text, '+') || (named && words[at - 1].text.starts_with('+')) {
-                    false
-                } else {
-                    strict
-                };
-            }
-        }
+        strict = strictness(command).unwrap_or(strict);
         if command.begins_with("trap") {
             return None;
         }
@@ -248,5 +306,37 @@ mod tests {
         ] {
             assert_eq!(lost(kept), [""; 0], "{kept}");
         }
+    }
+
+    #[test]
+    fn a_verdict_that_ends_the_script_is_named() {
+        let lost = |body: &str| found_with(&[("tests/test.sh", &format!("#!/bin/bash\nset -e\n{body}\n"))]);
+        let write = "echo 1 > /logs/verifier/reward.txt";
+        for body in [
+            format!("cd /app\npytest /tests\n{write}"),
+            format!("cd /app\npython3 -m pytest -q /tests/test_a.py\nmkdir -p x\n{write}"),
+            format!("cd /app\ngrep -q done /app/out\n{write}"),
+            format!("cd /app\n[ -f /app/out ]\n{write}"),
+            format!("cd /app\ncargo test\n{write}"),
+        ] {
+            assert_eq!(lost(&body), ["reward-lost-on-failure tests/test.sh:4"], "{body}");
+        }
+        for body in [
+            format!("echo 0 > /logs/verifier/reward.txt\npytest /tests\n{write}"),
+            format!("pytest /tests && {write}\nexit 0"),
+            format!("pytest /tests || true\n{write}"),
+            format!("if pytest /tests; then {write}; else echo 0 > /logs/verifier/reward.txt; fi"),
+            format!("trap 'echo 0 > /logs/verifier/reward.txt' ERR\npytest /tests\n{write}"),
+            format!("run() {{\n pytest /tests\n}}\nif run; then {write}; fi"),
+            format!("set +e\npytest /tests\n{write}"),
+            format!("mkdir -p /logs/verifier\npytest /tests --ctrf /logs/verifier/ctrf.json\n{write}"),
+        ] {
+            assert_eq!(lost(&body), [""; 0], "{body}");
+        }
+        let elsewhere = [
+            ("tests/test.sh", "#!/bin/sh\nset -e\npytest /tests\necho 1 > /logs/verifier/reward.txt\n"),
+            ("tests/conftest.py", "open('/logs/verifier/reward.txt', 'w').write('0')\n"),
+        ];
+        assert_eq!(found_with(&elsewhere), [""; 0]);
     }
 }

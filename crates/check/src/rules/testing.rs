@@ -64,12 +64,12 @@ pub(crate) fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
 
 /// The findings on a foreign task.
 pub(crate) fn findings(view: &TaskView) -> Vec<Finding> {
-    check_task(view, &CheckOptions::default())
+    check_task(view, &CheckOptions::default()).findings
 }
 
 /// The findings on a task of this program's own.
 pub(crate) fn own_findings(view: &TaskView) -> Vec<Finding> {
-    check_task(view, &CheckOptions::of(Profile::Materialized))
+    check_task(view, &CheckOptions::of(Profile::Materialized)).findings
 }
 
 /// `rule file:line` of each finding.

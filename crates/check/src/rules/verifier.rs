@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use record::Severity;
 
 use crate::facts::Facts;
+use crate::lines::numbered;
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 use crate::shell::{Command, Word, read_script};
@@ -20,7 +21,8 @@ const VERIFIER_NETWORK: Rule = Rule {
     explanation: "The verdict then depends on servers that change and fail; with the network off the verifier cannot \
                   give a reward at all, which is an error and not a reward of 0. Looked at are the commands of the \
                   shell scripts in `tests/`: downloads with a literal address of another machine, package managers, \
-                  clones. Addresses in variables and programs written in other languages are not seen.",
+                  clones; and lines of Python files there that fetch a literal address or start `pip install`. \
+                  Addresses in variables and programs written in other languages are not seen.",
     fix: "put what the verifier needs into its image or beside the test script",
 };
 
@@ -38,9 +40,51 @@ const VERIFIER_UNPINNED: Rule = Rule {
 pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
     for root in facts.view.roots() {
         let folder = [root.as_slice(), b"tests"].concat();
-        let scripts = facts.view.files_below(&folder).filter(|(path, _)| path.ends_with(b".sh"));
-        for (path, text) in scripts.filter_map(|(path, _)| Some((path, facts.view.text(path)?))) {
-            script(path, &text, report);
+        for (path, _) in facts.view.files_below(&folder) {
+            let judge = match path.rsplit(|&b| b == b'.').next() {
+                Some(b"sh") => script,
+                Some(b"py") => python,
+                _ => continue,
+            };
+            if let Some(text) = facts.view.text(path) {
+                judge(path, &text, report);
+            }
+        }
+    }
+}
+
+/// Looks for calls that fetch a literal address, line by line; words in comments and texts do not end in a bracket.
+fn python(path: &[u8], text: &str, report: &mut Report<'_>) {
+    const CALLS: &[&str] = &[
+        "urlopen(",
+        "urlretrieve(",
+        "requests.get(",
+        "requests.post(",
+        "requests.request(",
+        "httpx.get(",
+        "httpx.post(",
+        "urllib3.request(",
+    ];
+    for (number, line) in numbered(text).filter(|(_, line)| !line.trim_start().starts_with('#')) {
+        let fetches = CALLS.iter().find_map(|call| {
+            let address = foreign_address(&line[line.find(call)? + call.len()..])?;
+            let end = address.find(['"', '\'', ')', ' ']).unwrap_or(address.len());
+            Some(format!("`{}` fetches {}", call.trim_end_matches('('), quoted(&address[..end])))
+        });
+        let unquoted: String = line.chars().filter(|c| !matches!(c, '"' | '\'' | ' ' | '[')).collect();
+        let installs = || {
+            let starts = [
+                "pip,install,",
+                "pip3,install,",
+                "run(pipinstall",
+                "system(pipinstall",
+                "check_call(pipinstall",
+            ];
+            let start = starts.iter().any(|start| unquoted.contains(start));
+            (start && !unquoted.contains("--no-index")).then(|| "`pip install`".to_owned())
+        };
+        if let Some(what) = fetches.or_else(installs) {
+            report.add(&VERIFIER_NETWORK, Place::line(path, number), format!("it needs the network: {what}"));
         }
     }
 }
@@ -308,6 +352,30 @@ mod tests {
             "cat <<E\ncurl https://a.invalid\nE",
         ] {
             assert!(!fetched(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn programs_in_python_are_looked_at() {
+        let found = |line: &str| found_with(&[("tests/test_a.py", &format!("import x\n{line}\n"))]).len();
+        for line in [
+            "data = requests.get('https://data.invalid/x.json', timeout=5)",
+            "with urllib.request.urlopen(\"http://data.invalid/x\") as r:",
+            "subprocess.run([sys.executable, '-m', 'pip', 'install', 'numpy'])",
+            "os.system('pip install numpy')",
+        ] {
+            assert_eq!(found(line), 1, "{line}");
+        }
+        for line in [
+            "# requests.get('https://data.invalid/x')",
+            "r = requests.get('http://localhost:8000/x')",
+            "r = requests.get(f'http://127.0.0.1:{port}/x')",
+            "r = requests.get(URL)",
+            "URL = 'https://data.invalid'",
+            "subprocess.run(['pip', 'install', '--no-index', 'x'])",
+            "assert 'pip install' in text",
+        ] {
+            assert_eq!(found(line), 0, "{line}");
         }
     }
 

@@ -13,6 +13,7 @@ use tar::EntryType;
 use task::printable;
 
 use super::model::{Archive, Member, MemberKind};
+use crate::lines::solid;
 
 /// More members than any workspace has.
 const MAX_MEMBERS: usize = 100_000;
@@ -20,7 +21,7 @@ const MAX_MEMBERS: usize = 100_000;
 const MAX_BYTES: u64 = 256 << 20;
 /// Members above this size are hashed and not kept.
 const MAX_CONTENT: u64 = 256 << 10;
-/// Packs of git objects are kept up to this size.
+/// Packs of git objects and their indexes are kept up to this size.
 const MAX_PACK: u64 = 32 << 20;
 
 /// Whether a file of this name is taken for an archive.
@@ -60,15 +61,16 @@ fn members(tar: &mut tar::Archive<impl Read>, members: &mut Vec<Member>, budget:
             EntryType::Char | EntryType::Block | EntryType::Fifo => MemberKind::Special,
             _ => MemberKind::File,
         };
-        let (mut content, mut digest) = (None, None);
+        let (mut content, mut digest, mut weight) = (None, None, size);
         if kind == MemberKind::File {
             let mut reader = Counted { inner: &mut entry, read: 0 };
-            let limit = if path.ends_with(b".pack") { MAX_PACK } else { MAX_CONTENT };
+            let packed = path.ends_with(b".pack") || path.ends_with(b".idx");
+            let limit = if packed { MAX_PACK } else { MAX_CONTENT };
             if size <= limit && size <= *budget {
-                let mut bytes = Vec::new();
+                let mut bytes = Vec::with_capacity(size as usize);
                 reader.read_to_end(&mut bytes)?;
                 *budget = budget.saturating_sub(bytes.len() as u64);
-                digest = Some(Digest::of(&bytes));
+                weight = solid(&bytes);
                 content = Some(bytes);
             } else {
                 digest = Some(Digest::of_reader(&mut reader)?);
@@ -78,7 +80,7 @@ fn members(tar: &mut tar::Archive<impl Read>, members: &mut Vec<Member>, budget:
                 return Err(io::Error::other(format!("it breaks off inside `{}`", printable(&path))));
             }
         }
-        members.push(Member { path, kind, size, content, digest });
+        members.push(Member { path, kind, size, content, digest, solid: weight });
     }
     Ok(())
 }
@@ -133,6 +135,7 @@ mod tests {
         assert_eq!(archive.members[0].content.as_deref(), Some(&b"one"[..]));
         assert_eq!(archive.members[1].content, None);
         assert_eq!(archive.members[1].digest, Some(Digest::of(vec![7; MAX_CONTENT as usize + 1])));
+        assert_eq!((archive.members[0].solid, archive.members[1].solid), (3, MAX_CONTENT + 1));
         assert_eq!(budget, (1 << 20) - 3);
     }
 

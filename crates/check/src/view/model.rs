@@ -60,10 +60,12 @@ pub struct FileEntry {
     pub size: u64,
     /// Whether the owner may execute it.
     pub executable: bool,
-    /// Digest of the content.
-    pub digest: Digest,
     /// The content, of files that are small enough.
     pub content: Option<Vec<u8>>,
+    /// Digest of a content that was not kept and is no archive.
+    pub digest: Option<Digest>,
+    /// How many bytes of the content are not white space; all of them, where it was not kept.
+    pub solid: u64,
     /// The members, where the file is a tar archive.
     pub archive: Option<Archive>,
 }
@@ -88,8 +90,10 @@ pub struct Member {
     pub size: u64,
     /// The content, of small regular files.
     pub content: Option<Vec<u8>>,
-    /// Digest of the content, of regular files.
+    /// Digest of a content that was not kept.
     pub digest: Option<Digest>,
+    /// How many bytes of the content are not white space; all of them, where it was not kept.
+    pub solid: u64,
 }
 
 /// Kinds of archive members.
@@ -169,8 +173,9 @@ mod tests {
             Entry::File(FileEntry {
                 size: 0,
                 executable: false,
-                digest: Digest::of(""),
                 content: Some(Vec::new()),
+                digest: None,
+                solid: 0,
                 archive: None,
             })
         };

@@ -14,6 +14,7 @@ use walkdir::WalkDir;
 use super::archive;
 use super::model::{ConfigState, Entry, FileEntry, TaskView};
 use crate::check::CheckError;
+use crate::lines::solid;
 
 /// More entries than any real task holds.
 const MAX_ENTRIES: usize = 200_000;
@@ -115,29 +116,32 @@ impl Walk {
             return Err(io::Error::other("it changed while it was read"));
         }
         let content = if opened.len() <= MAX_CONTENT && self.kept + opened.len() <= MAX_TOTAL {
-            let mut content = Vec::new();
+            let mut content = Vec::with_capacity(opened.len() as usize + 1);
             (&mut file).take(MAX_CONTENT + 1).read_to_end(&mut content)?;
-            file.rewind()?;
             Some(content).filter(|content| content.len() as u64 <= MAX_CONTENT)
         } else {
             None
         };
-        let digest = match &content {
-            Some(content) => Digest::of(content),
-            None => Digest::of_reader(&mut file)?,
-        };
         self.kept += content.as_ref().map_or(0, |content| content.len() as u64);
-        let archive = if archive::looks_like(path) {
-            file.rewind()?;
+        let mut archive = None;
+        let mut digest = None;
+        if archive::looks_like(path) {
             let mut budget = MAX_TOTAL.saturating_sub(self.kept);
-            let archive = archive::read(file, &mut budget)?;
+            archive = Some(match &content {
+                Some(content) => archive::read(content.as_slice(), &mut budget)?,
+                None => {
+                    file.rewind()?;
+                    archive::read(file, &mut budget)?
+                }
+            });
             self.kept = MAX_TOTAL - budget;
-            Some(archive)
-        } else {
-            None
-        };
+        } else if content.is_none() {
+            file.rewind()?;
+            digest = Some(Digest::of_reader(&mut file)?);
+        }
+        let solid = content.as_deref().map_or(opened.len(), solid);
         let executable = opened.mode() & 0o100 != 0;
-        Ok(FileEntry { size: opened.len(), executable, digest, content, archive })
+        Ok(FileEntry { size: opened.len(), executable, content, digest, solid, archive })
     }
 }
 

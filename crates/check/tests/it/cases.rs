@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use check::{CheckOptions, accepted, check_patch, check_path, check_task_ids};
+use check::{CheckOptions, SetOptions, TaskView, accepted, check_patch, check_path, check_set, check_task};
 use record::Finding;
 
 use crate::copy::copy;
@@ -23,7 +23,7 @@ fn check_case(name: &str, prepare: impl FnOnce(&Path)) -> Option<Vec<Finding>> {
     let task = directory.path().join("tiny-add");
     copy(&case.join("tiny-add"), &task);
     prepare(&task);
-    Some(check_path(&task, &CheckOptions::default()).unwrap())
+    Some(check_path(&task, &CheckOptions::default()).unwrap().findings)
 }
 
 #[track_caller]
@@ -148,28 +148,26 @@ fn floating_images_are_reported() {
 #[test]
 fn ids_that_differ_in_case_are_both_kept_and_named() {
     let Some(case) = corpus::case("uppercase-task-id") else { return };
-    let mut ids: Vec<String> = std::fs::read_dir(&case)
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .filter(|entry| entry.file_type().unwrap().is_dir())
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect();
-    ids.sort();
-    let findings = check_task_ids(&ids, &CheckOptions::default());
-    assert_eq!(places(&findings), ["task-ids-collide example-org__tinycalc.ab12"]);
-    for id in &ids {
-        let findings = check_path(&case.join(id), &CheckOptions::default()).unwrap();
-        assert!(accepted(&findings), "{findings:?}");
-    }
+    let entries = std::fs::read_dir(&case).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = entries.filter(|path| path.is_dir()).collect();
+    paths.sort();
+    let checked = paths.iter().map(|path| check_path(path, &CheckOptions::default()).unwrap());
+    let mut checked: Vec<_> = checked.collect();
+    check_set(&mut checked, &SetOptions::default(), &CheckOptions::default());
+    assert!(checked.iter().all(|task| accepted(&task.findings)), "{checked:?}");
+    assert!(places(&checked[1].findings).contains(&"task-ids-collide ".to_owned()), "{checked:?}");
 }
 
 #[test]
 fn hostile_ids_are_refused() {
-    let Some(case) = corpus::case("hostile-task-ids") else { return };
+    let (Some(case), Some(base)) = (corpus::case("hostile-task-ids"), corpus::case("valid-baseline")) else {
+        return;
+    };
     let ids: Vec<String> = serde_json::from_slice(&std::fs::read(case.join("ids.json")).unwrap()).unwrap();
     for id in &ids {
-        let findings = check_task_ids(&[id], &CheckOptions::default());
-        assert!(!accepted(&findings), "{id:?} passes");
+        let view = TaskView::read(&base.join("tiny-add")).unwrap().named(id.as_bytes());
+        let found = check_task(&view, &CheckOptions::default()).findings;
+        assert!(found.iter().any(|found| found.rule == "task-id-refused"), "{id:?} passes");
     }
 }
 
@@ -181,7 +179,7 @@ fn a_future_commit_is_named_on_every_way_to_it() {
     let task = directory.path().join("tiny-add");
     copy(&base.join("tiny-add"), &task);
     std::fs::copy(case.join("repo.tar"), task.join("environment/workspace.tar")).unwrap();
-    let findings = check_path(&task, &CheckOptions::default()).unwrap();
+    let findings = check_path(&task, &CheckOptions::default()).unwrap().findings;
     let messages: Vec<_> = findings.iter().map(|found| found.message.as_str()).collect();
     assert!(findings.iter().all(|found| found.rule == "history-leak"), "{messages:#?}");
     for way in ["`refs/tags/v9.9`", "`refs/remotes/origin/main`", "reflog", "is no ancestor"] {

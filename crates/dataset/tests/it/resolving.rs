@@ -143,6 +143,7 @@ fn only_verdicts_on_the_very_digests_count() {
                 findings: vec![],
             })
             .collect(),
+        similar: vec![],
     };
     checks.tasks[1].accepted = false;
     checks.tasks[2].tree_digest = Digest::of("an older tree");
@@ -196,7 +197,12 @@ fn only_verdicts_on_the_very_digests_count() {
 fn a_plan_that_contradicts_itself_is_refused() {
     let project = Project::new(&[("o/a", Split::Train)]);
     let id = &project.selection.tasks[0].task_id;
-    let checks = CheckDocument { schema: CheckDocument::SCHEMA.into(), inputs: Inputs::new(), tasks: vec![] };
+    let checks = CheckDocument {
+        schema: CheckDocument::SCHEMA.into(),
+        inputs: Inputs::new(),
+        tasks: vec![],
+        similar: vec![],
+    };
     let run = |plan: PlanDocument, reserves: PlanDocument| {
         let set_aside = BTreeMap::new();
         candidates(Verdicts {

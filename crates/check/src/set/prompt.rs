@@ -1,0 +1,236 @@
+//! How much two prompts say the same.
+//!
+//! A prompt is the set of its runs of three words. Two prompts are nearly the same when four fifths of the runs of both
+//! are common, or when they are short and differ in a single word; and when the names in them agree as well, because a
+//! template with the name of another function in it is another task. MinHash only finds the pairs that are worth
+//! comparing; the comparison itself is exact.
+
+use std::hash::Hasher;
+
+/// Words in a run.
+const RUN: usize = 3;
+/// No more words than this are read of a prompt.
+const MAX_WORDS: usize = 4096;
+/// Prompts with fewer words are short: a single other word changes more than a fifth of their runs.
+const SHORT: usize = 30;
+/// Hash functions of a signature.
+const HASHES: usize = BANDS * ROWS;
+/// Groups of hash functions that have to agree for two prompts to be compared.
+const BANDS: usize = 16;
+/// Hash functions of a group. At a similarity of 0.8 the chance that no group agrees is below one in four thousand.
+const ROWS: usize = 4;
+
+/// What is kept of a prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Prompt {
+    /// Hashes of its runs, ascending, each once.
+    runs: Vec<u32>,
+    /// The hashes of its words, where it is short.
+    words: Vec<u64>,
+    /// The hashes of the names in it, ascending, each once.
+    names: Vec<u64>,
+    /// The smallest value of each hash function over the runs.
+    signature: Vec<u32>,
+}
+
+impl Prompt {
+    /// Reads a prompt without its canary lines; case and everything but letters and digits does not count.
+    pub(crate) fn of(text: &str) -> Self {
+        let lines = text.lines().filter(|line| !crate::lines::is_canary(line));
+        let read: Vec<(u64, bool)> = lines.flat_map(words_of).take(MAX_WORDS).collect();
+        let words: Vec<u64> = read.iter().map(|(word, _)| *word).collect();
+        let mut names: Vec<u64> = read.iter().filter(|(_, name)| *name).map(|(word, _)| *word).collect();
+        names.sort_unstable();
+        names.dedup();
+        if words.is_empty() {
+            return Self::default();
+        }
+        let mut runs: Vec<u32> = words.windows(RUN.min(words.len())).map(|run| hash_of(run) as u32).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        let smallest = |number: usize| {
+            let seed = mix(number as u64 + 1) | 1;
+            runs.iter().map(|run| (mix(u64::from(*run).wrapping_mul(seed)) >> 32) as u32).min().unwrap_or(0)
+        };
+        let signature = (0..HASHES).map(smallest).collect();
+        Self { runs, words: if words.len() < SHORT { words } else { Vec::new() }, names, signature }
+    }
+
+    /// Whether it says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Whether a single other word would make it another prompt by its runs alone.
+    pub(crate) fn is_short(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    /// Keys of which two prompts that are nearly the same share at least one, all but certainly.
+    pub(crate) fn keys(&self) -> Vec<u64> {
+        let bands = self.signature.chunks(ROWS).enumerate().map(|(band, rows)| {
+            let rows: Vec<u64> = rows.iter().map(|row| u64::from(*row)).collect();
+            hash_of(&[&[band as u64][..], &rows].concat())
+        });
+        // Short prompts that differ in one word are the same with that word struck out.
+        let struck = (0..self.words.len()).map(|at| {
+            let mut words = self.words.clone();
+            words[at] = 0;
+            hash_of(&words)
+        });
+        bands.chain(struck).collect()
+    }
+
+    /// How much both have in common, in thousandths, when that is enough to call them nearly the same.
+    pub(crate) fn likeness(&self, other: &Self) -> Option<u16> {
+        if self.is_empty() || other.is_empty() {
+            return None;
+        }
+        let (common_runs, all_runs) = overlap(&self.runs, &other.runs);
+        let (common_names, all_names) = overlap(&self.names, &other.names);
+        let one_word = self.is_short()
+            && self.words.len() == other.words.len()
+            && self.words.iter().zip(&other.words).filter(|(a, b)| a != b).count() == 1;
+        let alike = common_runs * 5 >= all_runs * 4 || one_word;
+        (alike && common_names * 10 >= all_names * 9).then_some((common_runs * 1000 / all_runs) as u16)
+    }
+}
+
+/// How many values two ascending lists share, and how many there are in both together.
+fn overlap<T: Ord>(a: &[T], b: &[T]) -> (usize, usize) {
+    let (mut i, mut j, mut common) = (0, 0, 0);
+    while let (Some(left), Some(right)) = (a.get(i), b.get(j)) {
+        common += usize::from(left == right);
+        (i, j) = (i + usize::from(left <= right), j + usize::from(right <= left));
+    }
+    (common, a.len() + b.len() - common)
+}
+
+/// The words of a line, each with whether it is a name: in backticks, or with an underscore, a digit or a capital
+/// behind a small letter.
+fn words_of(line: &str) -> Vec<(u64, bool)> {
+    let mut words = Vec::new();
+    for (at, part) in line.split('`').enumerate() {
+        let quoted = at % 2 == 1;
+        for word in part.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()) {
+            let inner =
+                word.chars().zip(word.chars().skip(1)).any(|(a, b)| a.is_lowercase() && b.is_uppercase());
+            let named = inner || word.contains(|c: char| c == '_' || c.is_numeric());
+            words.push((word_hash(word), quoted || named));
+        }
+    }
+    words
+}
+
+fn word_hash(word: &str) -> u64 {
+    let mut hash = Fnv::default();
+    for c in word.chars().flat_map(char::to_lowercase) {
+        hash.write_u32(u32::from(c));
+    }
+    // 0 stands for a word that is struck out.
+    mix(hash.finish()).max(1)
+}
+
+fn hash_of(values: &[u64]) -> u64 {
+    let mut hash = Fnv::default();
+    for value in values {
+        hash.write_u64(*value);
+    }
+    mix(hash.finish())
+}
+
+/// FNV-1a: the same on every machine and in every version, which the hashes of the standard library do not promise.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write(&value.to_le_bytes());
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.write(&value.to_le_bytes());
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The finaliser of SplitMix64: every bit of the result depends on every bit of the value.
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A word of letters for each number.
+    fn word(number: usize) -> String {
+        number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect()
+    }
+
+    fn likeness(a: &str, b: &str) -> Option<u16> {
+        let (a, b) = (Prompt::of(a), Prompt::of(b));
+        let found = a.likeness(&b);
+        assert_eq!(found, b.likeness(&a));
+        let shared = a.keys().iter().any(|key| b.keys().contains(key));
+        assert!(found.is_none() || shared, "alike, and no key is shared");
+        found
+    }
+
+    #[test]
+    fn form_does_not_count_and_words_do() {
+        assert_eq!(likeness("Repair  the sum.", "repair THE\n\nsum"), Some(1000));
+        assert_eq!(likeness("<!-- canary x -->\nRepair the sum.", "Repair the sum."), Some(1000));
+        assert_eq!(likeness("Repair the sum.", "Repair this sum."), Some(0));
+        assert_eq!(likeness("Repair the sum.", "Repair this product."), None);
+        assert_eq!(likeness("Repair the sum.", "Repair the sum at once."), None);
+        assert_eq!(likeness("Repair `sum` now.", "Repair `product` now."), None);
+        assert_eq!(likeness("Repair set_sum now.", "Repair setSum now."), None);
+        assert_eq!(likeness("Repair `sum` now.", "Mend `sum` now."), Some(0));
+        assert_eq!(likeness("", ""), None);
+        assert_eq!(likeness("...", "a b c"), None);
+    }
+
+    #[test]
+    fn long_prompts_may_differ_in_a_fifth() {
+        let words = |changed: std::ops::Range<usize>| -> String {
+            (0..100)
+                .map(|n| if changed.contains(&n) { "x ".into() } else { format!("{} ", word(n)) })
+                .collect()
+        };
+        // One other word changes three of 98 runs.
+        assert_eq!(likeness(&words(0..0), &words(50..51)), Some(940));
+        assert!(likeness(&words(0..0), &words(40..50)).is_none_or(|likeness| likeness >= 800));
+        assert_eq!(likeness(&words(0..0), &words(20..60)), None);
+    }
+
+    proptest! {
+        /// A single other word is found wherever it stands and however long the prompt is.
+        #[test]
+        fn one_other_word_is_always_found(length in 2usize..400, at in 0usize..400) {
+            let at = at % length;
+            let text = |other: bool| -> String {
+                (0..length).map(|n| if other && n == at { "other ".into() } else { format!("{} ", word(n)) }).collect()
+            };
+            prop_assert!(likeness(&text(false), &text(true)).is_some());
+        }
+    }
+}
