@@ -6,11 +6,13 @@ use artifact::ArtifactError;
 use recipe::{Recipe, SourceRecipe, Workspace};
 use record::{SourceKind, SourceRole};
 use source::{
-    Environment, Index, IndexError, IndexSettings, Network, PullMode, PullRequest, Pulled, Reading, Remote,
-    RemoteError, RemoteSettings, RepoSpec, SeatrialLock, SourceError, SourcePlace, SourceSpec,
+    Environment, Index, IndexError, IndexSettings, Keep, Network, PullMode, PullRequest, Pulled, Reading,
+    Remote, RemoteError, RemoteSettings, RepoSpec, SeatrialLock, SourceError, SourcePlace, SourceSpec,
+    TaskDirectory,
 };
+use task::ImportedTask;
 
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::Output;
 use crate::project::Project;
 use crate::transfers;
@@ -19,7 +21,7 @@ use crate::transfers;
 pub const LOCK: &str = "seatrial.lock";
 
 /// How sources are brought here and read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Wish {
     /// What becomes of differences from the lock.
     pub mode: PullMode,
@@ -36,10 +38,16 @@ pub struct Wish {
 }
 
 /// Reads every source as it is locked, for a stage; with `fetch` also source distributions.
-pub async fn read(project: &Project, mode: PullMode, reading: Reading, fetch: bool) -> Result<Pulled> {
+pub async fn read(project: &Project, keep: Keep, fetch: bool) -> Result<Pulled> {
     let lock = SeatrialLock::load(&project.path(LOCK))?;
-    let network = Network::Missing;
-    let wish = Wish { mode, reading, network, offline: false, output: None, fetch };
+    let wish = Wish {
+        mode: PullMode::Locked,
+        reading: Reading { keep, ..Reading::default() },
+        network: Network::Missing,
+        offline: false,
+        output: None,
+        fetch,
+    };
     pull(project, lock.as_ref(), wish).await
 }
 
@@ -66,7 +74,7 @@ pub async fn pull(project: &Project, lock: Option<&SeatrialLock>, wish: Wish) ->
     let index = if wish.offline { index.map(Index::without_network) } else { index };
     let specs = specs(&project.recipe);
     let elsewhere = specs.iter().any(|spec| !spec.place.is_local());
-    let remote = remote(project, elsewhere, wish.offline)?;
+    let remote = remote(project, elsewhere, &wish)?;
     let request = PullRequest {
         specs: &specs,
         base: &project.root,
@@ -94,14 +102,29 @@ fn no_lock() -> Failure {
     Failure::new(Exit::Usage, format!("{LOCK} is missing; run `seatrial source pull` first"))
 }
 
+/// What a ready-made task directory says. Its name is the id that sets and plans know it by, so its row must have the
+/// same one.
+pub fn import(directory: &TaskDirectory) -> Result<ImportedTask> {
+    let imported = task::import_task(&directory.path).or_exit(Exit::Usage)?;
+    let id = &imported.instance.instance_id;
+    if *id == directory.id {
+        return Ok(imported);
+    }
+    let message = format!("the task directory {} holds the instance `{id}`", directory.path.display());
+    Err(Failure::new(Exit::Usage, message)
+        .hint("rename the directory, or correct instance_id in its tests/config.json"))
+}
+
 /// Public repositories, with this project's cache. Settings for them trouble nobody whose sources are all here.
-fn remote(project: &Project, elsewhere: bool, offline: bool) -> Result<Remote> {
+fn remote(project: &Project, elsewhere: bool, wish: &Wish) -> Result<Remote> {
     let environment = if elsewhere { Environment::of_process() } else { Environment::default() };
     let settings = RemoteSettings::of_environment(&environment, project.state("downloads")?);
     let mut settings = settings.map_err(|error| Failure::from_error(exit(&error), &error))?;
-    if offline {
+    if wish.offline {
         settings.offline = Some("--offline");
     }
+    // Who asks what is there now does not go by notes on what was there before.
+    settings.hash_anew = wish.network == Network::Ask;
     Ok(Remote::new(settings))
 }
 

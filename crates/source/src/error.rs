@@ -27,6 +27,14 @@ pub enum SourceError {
         /// The system's answer.
         source: io::Error,
     },
+    /// Nothing stands where a file or a directory should be.
+    #[error("source `{name}`: there is no {}; correct its path in the recipe, or put it there", path.display())]
+    Absent {
+        /// The source.
+        name: String,
+        /// The path.
+        path: PathBuf,
+    },
     /// Something else stands where a file or a directory should be.
     #[error("source `{name}`: {} is not {expected}", path.display())]
     WrongPlace {

@@ -18,6 +18,7 @@ mod read;
 mod remote;
 mod rows;
 mod spec;
+mod transport;
 
 pub use error::SourceError;
 pub use index::{
@@ -25,7 +26,7 @@ pub use index::{
     IndexLocation, IndexOrigin, IndexSettings, LocationError, Retry, SdistName, locate_index,
     normalize_package,
 };
-pub use load::{LoadReport, Loaded, Reading, Records, load};
+pub use load::{Keep, LoadReport, Loaded, Reading, Records, load};
 pub use lock::{Drift, DriftCause, LockChange, LockedDistribution, LockedFile, LockedSource, SeatrialLock};
 pub use pull::{Network, PullMode, PullRequest, Pulled, pull};
 pub use read::{Faults, Place, RowFault, RowProblem, Spot};

@@ -1,14 +1,15 @@
 //! Reads what one source consists of as the records of its role.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use artifact::ArtifactError;
 use ident::{Digest, TaskId};
 use record::{ImageState, Instance, Profile, RewardMean, SourceRole, Trajectory};
 
 use crate::SourceError;
-use crate::file::{FileInput, Format};
+use crate::file::{FileIdentity, FileInput, Format, KnownDigests};
 use crate::gather::{Content, Gathered, gather_local};
 use crate::lock::{LockedFile, LockedSource};
 use crate::manifest::{MANIFEST_LIMIT, ManifestTasks, read_manifest};
@@ -17,12 +18,12 @@ use crate::rows::{
     Columns, IDS, IMAGE_STATES, INSTANCE_KEYS, INSTANCES, InstanceKey, PROFILES, REWARD_MEANS, TRAJECTORIES,
     TableReader, TaskDirectory, hash_task_directories, list_task_directories,
 };
-use crate::spec::SourceSpec;
+use crate::spec::{SourcePlace, SourceSpec};
 
 /// The records of one source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded<T> {
-    /// The records in the source's order.
+    /// What is kept of the records, in the source's order.
     pub rows: Vec<T>,
     /// Digests of what was read, for the lock and for documents made from it.
     pub input: LockedSource,
@@ -33,7 +34,7 @@ pub struct Loaded<T> {
 /// What was noticed while a source was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LoadReport {
-    /// Number of records.
+    /// Number of records, kept or not.
     pub rows: u64,
     /// Lines that hold white space at most.
     pub blank_lines: u64,
@@ -45,12 +46,45 @@ pub struct LoadReport {
 }
 
 /// How sources are read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Whether a row that cannot be read refuses its source; else it is left out and reported.
     pub strict: bool,
-    /// Whether of instances only the keys are read.
-    pub keys_only: bool,
+    /// What stays in memory.
+    pub keep: Keep,
+}
+
+/// What stays in memory of the rows. All of them are read, counted and held against each other whatever is kept;
+/// profiles and the paths of task directories are kept always, as there are few.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Every record.
+    #[default]
+    Records,
+    /// What a plan asks for: evidence, ids, and of instances their keys.
+    Keys {
+        /// Whether the other columns of instances are read all the same, and rows of one id compared.
+        whole: bool,
+    },
+    /// The instances of these tasks.
+    Tasks(Arc<BTreeSet<TaskId>>),
+    /// Nothing: the rows are only counted.
+    Counts,
+}
+
+impl Keep {
+    /// What is kept of a record that a plan asks for, and nobody after it.
+    fn for_plan<T>(&self, record: T) -> Option<T> {
+        matches!(self, Self::Records | Self::Keys { .. }).then_some(record)
+    }
+
+    fn instance(&self, instance: Instance) -> Option<Instance> {
+        match self {
+            Self::Records => Some(instance),
+            Self::Tasks(wanted) => wanted.contains(&instance.instance_id).then_some(instance),
+            Self::Keys { .. } | Self::Counts => None,
+        }
+    }
 }
 
 /// The records of one source, by role.
@@ -118,20 +152,22 @@ pub(crate) fn columns(role: SourceRole) -> &'static [&'static str] {
 }
 
 /// Reads a source on this machine; paths are relative to `base`, the recipe's directory.
-pub fn load(spec: &SourceSpec, base: &Path, reading: Reading) -> Result<Records, SourceError> {
+pub fn load(spec: &SourceSpec, base: &Path, reading: &Reading) -> Result<Records, SourceError> {
     spec.check()?;
     let gathered = gather_local(spec, base)?.ok_or_else(|| SourceError::Elsewhere(spec.name.clone()))?;
-    load_gathered(spec, gathered, reading)
+    load_gathered(spec, gathered, reading, None)
 }
 
-/// Reads what was gathered of a source.
+/// Reads what was gathered of a source. Files that are `known` and have not changed are not hashed.
 pub(crate) fn load_gathered(
     spec: &SourceSpec,
     gathered: Gathered,
-    reading: Reading,
+    reading: &Reading,
+    known: Option<&Arc<KnownDigests>>,
 ) -> Result<Records, SourceError> {
     let Gathered { revision, content, notes } = gathered;
-    let place = Location { spec, revision, notes, strict: reading.strict };
+    let place = Location { spec, revision, notes, strict: reading.strict, known };
+    let keep = &reading.keep;
     Ok(match (content, spec.role) {
         (Content::Directory { root, prefix }, SourceRole::Tasks) => {
             Records::Tasks(place.task_directories(&root, &prefix)?)
@@ -144,16 +180,30 @@ pub(crate) fn load_gathered(
             Records::Ids(place.listed_names(&input, dataset.as_deref())?)
         }
         (Content::Files(files), role) => match role {
-            SourceRole::Instances if reading.keys_only => {
-                Records::InstanceKeys(place.table(&files, &INSTANCE_KEYS)?)
+            SourceRole::Instances => match keep {
+                Keep::Keys { whole: false } => {
+                    Records::InstanceKeys(place.table(&files, &INSTANCE_KEYS, &Some)?)
+                }
+                Keep::Keys { whole: true } => {
+                    let key = |instance: Instance| Some(InstanceKey::of(&instance));
+                    Records::InstanceKeys(place.table(&files, &INSTANCES, &key)?)
+                }
+                _ => Records::Instances(place.table(&files, &INSTANCES, &|row| keep.instance(row))?),
+            },
+            SourceRole::Trajectories => {
+                Records::Trajectories(place.table(&files, &TRAJECTORIES, &|row| keep.for_plan(row))?)
             }
-            SourceRole::Instances => Records::Instances(place.table(&files, &INSTANCES)?),
-            SourceRole::Trajectories => Records::Trajectories(place.table(&files, &TRAJECTORIES)?),
-            SourceRole::RewardMeans => Records::RewardMeans(place.table(&files, &REWARD_MEANS)?),
-            SourceRole::ImageStates => Records::ImageStates(place.table(&files, &IMAGE_STATES)?),
-            SourceRole::Profiles => Records::Profiles(place.table(&files, &PROFILES)?),
+            SourceRole::RewardMeans => {
+                Records::RewardMeans(place.table(&files, &REWARD_MEANS, &|row| keep.for_plan(row))?)
+            }
+            SourceRole::ImageStates => {
+                Records::ImageStates(place.table(&files, &IMAGE_STATES, &|row| keep.for_plan(row))?)
+            }
+            SourceRole::Profiles => Records::Profiles(place.table(&files, &PROFILES, &Some)?),
             // `check` has refused files of task directories.
-            SourceRole::Ids | SourceRole::Tasks => Records::Ids(place.table(&files, &IDS)?),
+            SourceRole::Ids | SourceRole::Tasks => {
+                Records::Ids(place.table(&files, &IDS, &|row| keep.for_plan(row))?)
+            }
         },
     })
 }
@@ -165,15 +215,17 @@ struct Location<'s> {
     /// What was noticed while the data was gathered.
     notes: Vec<String>,
     strict: bool,
+    known: Option<&'s Arc<KnownDigests>>,
 }
 
 impl Location<'_> {
-    fn table<T>(
+    fn table<T, U>(
         self,
         files: &BTreeMap<String, FileInput>,
         columns: &Columns<T>,
-    ) -> Result<Loaded<T>, SourceError> {
-        let mut reader = TableReader::new(columns, self.strict);
+        keep: &dyn Fn(T) -> Option<U>,
+    ) -> Result<Loaded<U>, SourceError> {
+        let mut reader = TableReader::new(columns, self.strict, keep);
         let mut locked = BTreeMap::new();
         for (key, input) in files {
             if input.form.format == Format::TextLines && !columns.bare {
@@ -184,18 +236,19 @@ impl Location<'_> {
                     remedy: "name it .parquet, .jsonl for one JSON object a line, .json for one array of objects, or .csv",
                 });
             }
-            let facts = reader.read(input).map_err(|error| self.refuse(&input.shown, error))?;
-            let size = self.size(&input.path, &input.shown)?;
-            locked.insert(key.clone(), LockedFile { sha256: facts.digest, size, rows: facts.rows });
+            let input = FileInput { known: self.known.cloned(), ..input.clone() };
+            let facts = reader.read(&input).map_err(|error| self.refuse(&input.shown, error))?;
+            let FileIdentity { sha256, size } = facts.identity;
+            locked.insert(key.clone(), LockedFile { sha256, size, rows: facts.rows });
         }
         let table =
             reader.finish().map_err(|faults| SourceError::Rows { name: self.spec.name.clone(), faults })?;
-        let report = LoadReport {
-            rows: table.rows.len() as u64,
-            blank_lines: table.blank_lines,
-            notes: table.notes.sentences(),
-            faults: table.faults,
-        };
+        let mut notes = table.notes.sentences();
+        if table.read == 0 && table.faults.is_empty() {
+            notes.push("there are no rows".to_owned());
+        }
+        let report =
+            LoadReport { rows: table.read, blank_lines: table.blank_lines, notes, faults: table.faults };
         Ok(self.loaded(table.rows, locked, report))
     }
 
@@ -247,9 +300,13 @@ impl Location<'_> {
     }
 
     fn listing(&self, root: &Path) -> Result<(Vec<TaskDirectory>, LoadReport), SourceError> {
-        let metadata = fs_err::metadata(root).map_err(|source| self.io(root, source))?;
+        let shown = match &self.spec.place {
+            SourcePlace::Dir(path) => path,
+            _ => root,
+        };
+        let metadata = fs_err::metadata(root).map_err(|source| self.io(shown, source))?;
         if !metadata.is_dir() {
-            return Err(self.wrong_place(root, "a directory"));
+            return Err(self.wrong_place(shown, "a directory"));
         }
         let listing = list_task_directories(root).map_err(|source| self.io(root, source))?;
         if !listing.faults.is_empty() {
@@ -330,7 +387,10 @@ impl Location<'_> {
         input: &FileInput,
         dataset: Option<&str>,
     ) -> Result<(ManifestTasks, LockedFile), SourceError> {
-        let bytes = artifact::read_bounded(&input.path, MANIFEST_LIMIT)?;
+        let bytes = artifact::read_bounded(&input.path, MANIFEST_LIMIT).map_err(|error| match error {
+            ArtifactError::Io { source, .. } => self.io(&input.shown, source),
+            other => other.into(),
+        })?;
         let wrong = |detail: String| SourceError::Document {
             name: self.spec.name.clone(),
             path: input.shown.clone(),
@@ -339,10 +399,6 @@ impl Location<'_> {
         let manifest = read_manifest(&input.shown, &bytes, dataset).map_err(wrong)?;
         let rows = manifest.tasks.len() as u64;
         Ok((manifest, LockedFile { sha256: Digest::of(&bytes), size: bytes.len() as u64, rows }))
-    }
-
-    fn size(&self, path: &Path, shown: &Path) -> Result<u64, SourceError> {
-        fs_err::metadata(path).map(|metadata| metadata.len()).map_err(|source| self.io(shown, source))
     }
 
     fn refuse(&self, shown: &Path, error: RawError) -> SourceError {
@@ -356,6 +412,9 @@ impl Location<'_> {
     }
 
     fn io(&self, path: &Path, source: std::io::Error) -> SourceError {
+        if source.kind() == std::io::ErrorKind::NotFound {
+            return SourceError::Absent { name: self.spec.name.clone(), path: path.to_owned() };
+        }
         SourceError::Io { name: self.spec.name.clone(), path: path.to_owned(), source }
     }
 

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 
 use crate::gather::{Terms, gather};
 use crate::index::{DistributionSpec, FetchedDistribution, Index};
-use crate::load::{Reading, Records, load_gathered};
+use crate::load::{Keep, Reading, Records, load_gathered};
 use crate::lock::{Drift, DriftCause, LockChange, LockedDistribution, LockedSource, SeatrialLock};
 use crate::remote::Remote;
 use crate::spec::SourceSpec;
@@ -142,17 +143,18 @@ async fn read_one(
         return Err(Drift { name: spec.name.clone(), cause: DriftCause::NotLocked }.into());
     }
     let gathered = gather(spec, request.base, terms).await?;
-    let (name, reading) = (spec.name.clone(), request.reading);
-    let (spec, locked) = (spec.clone(), locked.cloned());
+    let (name, reading) = (spec.name.clone(), request.reading.clone());
+    let (spec, locked, known) = (spec.clone(), locked.cloned(), Arc::clone(request.remote.store.known()));
     let read = tokio::task::spawn_blocking(move || {
-        let records = load_gathered(&spec, gathered.clone(), reading)?;
+        let records = load_gathered(&spec, gathered.clone(), &reading, Some(&known))?;
         // A row whose keys can be read may have another column that cannot. The lock tells that there are such
         // rows: it counts those that were read as a whole.
         let more = |locked: &LockedSource| {
             locked.input().sha256 == records.input().input().sha256 && locked.rows < records.input().rows
         };
-        if reading.keys_only && locked.as_ref().is_some_and(more) {
-            return load_gathered(&spec, gathered, Reading { keys_only: false, ..reading });
+        if reading.keep == (Keep::Keys { whole: false }) && locked.as_ref().is_some_and(more) {
+            let reading = Reading { keep: Keep::Keys { whole: true }, ..reading };
+            return load_gathered(&spec, gathered, &reading, Some(&known));
         }
         Ok(records)
     })

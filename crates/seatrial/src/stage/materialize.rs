@@ -1,14 +1,16 @@
 //! `seatrial materialize`: instances and clean trees to Harbor task directories.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use ident::{AliasTable, Digest, TaskId, to_canonical_json};
 use rayon::prelude::*;
 use recipe::{Recipe, Workspace};
 use record::{Instance, MaterializeDocument, MaterializedTask, PlannedTask, Profile, RefusedTask};
 use serde_json::json;
-use source::{PullMode, Pulled, Records, SeatrialLock};
+use source::{Keep, Pulled, Records, SeatrialLock};
 use task::materialize::{BaseTree, MaterializeInput, Settings, TaskFiles, materialize};
 
 use crate::cli::Jobs;
@@ -31,8 +33,7 @@ const VERIFIER_GRACE_SEC: u64 = 60;
 
 /// The command.
 pub fn run(output: Output, project: &Project) -> Result {
-    let pulled = run_alone(sources::read(project, PullMode::Locked, source::Reading::default(), true))?;
-    let document = write(output, project, &pulled)?;
+    let document = write(output, project)?;
     output.json(&json!({
         "tasks": document.tasks.len(),
         "refused": document.refused,
@@ -40,11 +41,14 @@ pub fn run(output: Output, project: &Project) -> Result {
     }))
 }
 
-/// Writes every task directory and the document.
-pub fn write(output: Output, project: &Project, pulled: &Pulled) -> Result<MaterializeDocument> {
+/// Writes every task directory and the document. Of the sources only the rows of planned tasks stay in memory.
+pub fn write(output: Output, project: &Project) -> Result<MaterializeDocument> {
     let (plan, reserves) = plan::load(project)?;
     let planned: Vec<PlannedTask> = plan.tasks.into_iter().chain(reserves.tasks).collect();
-    let materializer = Materializer::new(project, pulled)?;
+    let wanted: BTreeSet<TaskId> = planned.iter().map(|task| task.task_id.clone()).collect();
+    let wanted = Arc::new(wanted);
+    let pulled = run_alone(sources::read(project, Keep::Tasks(Arc::clone(&wanted)), true))?;
+    let materializer = Materializer::new(project, &pulled, &wanted)?;
     let trees = materializer.trees(&planned)?;
     let results = planned
         .par_iter()
@@ -155,26 +159,26 @@ type Trees = BTreeMap<String, Result<CleanTree, NoTree>>;
 struct Materializer<'a> {
     project: &'a Project,
     pulled: &'a Pulled,
-    instances: BTreeMap<TaskId, Instance>,
+    instances: BTreeMap<&'a TaskId, Cow<'a, Instance>>,
     profiles: BTreeMap<&'a str, &'a Profile>,
     aliases: AliasTable,
 }
 
 impl<'a> Materializer<'a> {
-    fn new(project: &'a Project, pulled: &'a Pulled) -> Result<Self> {
+    fn new(project: &'a Project, pulled: &'a Pulled, wanted: &BTreeSet<TaskId>) -> Result<Self> {
         let mut instances = BTreeMap::new();
         let mut profiles = BTreeMap::new();
         for records in pulled.records.values() {
             match records {
                 Records::Instances(loaded) => {
-                    instances.extend(loaded.rows.iter().map(|row| (row.instance_id.clone(), row.clone())));
+                    instances.extend(loaded.rows.iter().map(|row| (&row.instance_id, Cow::Borrowed(row))));
                 }
                 Records::Tasks(loaded) => {
-                    for directory in &loaded.rows {
-                        let imported = task::import_task(&directory.path).or_exit(Exit::Usage)?;
+                    for directory in loaded.rows.iter().filter(|directory| wanted.contains(&directory.id)) {
+                        let imported = sources::import(directory)?;
                         let instance =
                             Instance { problem_statement: imported.instruction, ..imported.instance };
-                        instances.insert(instance.instance_id.clone(), instance);
+                        instances.insert(&directory.id, Cow::Owned(instance));
                     }
                 }
                 Records::Profiles(loaded) => {

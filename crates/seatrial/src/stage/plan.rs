@@ -7,7 +7,7 @@ use plan::{Candidate, PlanError, PlanInput, PlanStats, PoolRules, SetExpr};
 use recipe::{PoolRecipe, Recipe};
 use record::{PlanDocument, SourceInput};
 use serde_json::json;
-use source::{PullMode, Pulled, Reading, Records, SeatrialLock};
+use source::{InstanceKey, Keep, Pulled, Records, SeatrialLock};
 
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, table};
@@ -31,31 +31,21 @@ pub fn run(output: Output, project: &Project) -> Result {
 /// Reads the sources as far as a plan asks for them: of instances only the keys, unless an id has several rows, which
 /// then have to be compared as a whole.
 pub fn read(project: &Project) -> Result<Pulled> {
-    let reading = Reading { keys_only: true, ..Reading::default() };
-    let pulled = run_alone(sources::read(project, PullMode::Locked, reading, false))?;
-    if repeated(&pulled).is_empty() {
-        return Ok(pulled);
+    let pulled = run_alone(sources::read(project, Keep::Keys { whole: false }, false))?;
+    if has_repeated_ids(&pulled) {
+        return run_alone(sources::read(project, Keep::Keys { whole: true }, false));
     }
-    run_alone(sources::read(project, PullMode::Locked, Reading::default(), false))
+    Ok(pulled)
 }
 
-/// Ids that more than one row of instances has.
-fn repeated(pulled: &Pulled) -> HashSet<TaskId> {
-    let (mut seen, mut repeated) = (HashSet::new(), HashSet::new());
-    let mut add = |id| {
-        if !seen.insert(id) {
-            repeated.insert(TaskId::clone(id));
-        }
-    };
-    for records in pulled.records.values() {
-        match records {
-            Records::Instances(loaded) => loaded.rows.iter().for_each(|row| add(&row.instance_id)),
-            Records::InstanceKeys(loaded) => loaded.rows.iter().for_each(|row| add(&row.instance_id)),
-            Records::Tasks(loaded) => loaded.rows.iter().for_each(|row| add(&row.id)),
-            _ => {}
-        }
-    }
-    repeated
+/// Whether more than one row of instances has the same id.
+fn has_repeated_ids(pulled: &Pulled) -> bool {
+    let mut seen: HashSet<&TaskId> = HashSet::new();
+    pulled.records.values().any(|records| match records {
+        Records::InstanceKeys(loaded) => loaded.rows.iter().any(|row| !seen.insert(&row.instance_id)),
+        Records::Tasks(loaded) => loaded.rows.iter().any(|row| !seen.insert(&row.id)),
+        _ => false,
+    })
 }
 
 /// Plans and writes both documents. The evidence moves out of `pulled`: nothing but a plan asks for it.
@@ -104,8 +94,7 @@ fn recipe_digest(recipe: &Recipe) -> Result<Digest> {
     section_digest(&(&recipe.sources, &recipe.sets, &recipe.evidence, &recipe.aliases, &recipe.pools))
 }
 
-/// What the rules are applied to: the recipe's pools and the rows of the sources, which move out of `pulled` but for
-/// instances and tasks.
+/// What the rules are applied to: the recipe's pools and the rows of the sources, which move out of `pulled`.
 pub fn plan_input(project: &Project, pulled: &mut Pulled) -> Result<PlanInput> {
     let recipe = &project.recipe;
     let models = recipe.evidence.models.iter().map(|(prefix, family)| (prefix.as_str(), family.as_str()));
@@ -120,39 +109,17 @@ pub fn plan_input(project: &Project, pulled: &mut Pulled) -> Result<PlanInput> {
         pools: recipe.pools.iter().map(pool_rules).collect::<Result<_>>()?,
         ..PlanInput::default()
     };
-    let repeated = repeated(pulled);
     for (name, records) in &mut pulled.records {
         let ids = match records {
-            Records::Instances(loaded) => {
-                for instance in &loaded.rows {
-                    input.instances.push(if repeated.contains(&instance.instance_id) {
-                        Candidate::of(instance).or_exit(Exit::Failed)?
-                    } else {
-                        Candidate {
-                            id: instance.instance_id.to_string(),
-                            repo: instance.repo.clone(),
-                            image: instance.image_name.clone(),
-                            row: None,
-                        }
-                    });
-                }
-                loaded.rows.iter().map(|row| row.instance_id.to_string()).collect()
-            }
             Records::InstanceKeys(loaded) => {
                 let ids = loaded.rows.iter().map(|row| row.instance_id.to_string()).collect();
-                let rows = std::mem::take(&mut loaded.rows).into_iter();
-                input.instances.extend(rows.map(|row| Candidate {
-                    id: row.instance_id.into(),
-                    repo: row.repo,
-                    image: row.image_name,
-                    row: None,
-                }));
+                input.instances.extend(std::mem::take(&mut loaded.rows).into_iter().map(candidate));
                 ids
             }
             Records::Tasks(loaded) => {
                 for directory in &loaded.rows {
-                    let imported = task::import_task(&directory.path).or_exit(Exit::Usage)?;
-                    input.instances.push(Candidate::of(&imported.instance).or_exit(Exit::Failed)?);
+                    let imported = sources::import(directory)?;
+                    input.instances.push(candidate(InstanceKey::of(&imported.instance)));
                 }
                 loaded.rows.iter().map(|row| row.id.to_string()).collect()
             }
@@ -169,11 +136,17 @@ pub fn plan_input(project: &Project, pulled: &mut Pulled) -> Result<PlanInput> {
                 input.image_states.append(&mut loaded.rows);
                 continue;
             }
-            Records::Profiles(_) => continue,
+            // A plan asks for neither profiles nor whole instances.
+            Records::Profiles(_) | Records::Instances(_) => continue,
         };
         input.sets.insert(name.clone(), ids);
     }
     Ok(input)
+}
+
+fn candidate(key: InstanceKey) -> Candidate {
+    let InstanceKey { instance_id, repo, image_name, row } = key;
+    Candidate { id: instance_id.into(), repo, image: image_name, row }
 }
 
 fn pool_rules(pool: &PoolRecipe) -> Result<PoolRules> {

@@ -1,7 +1,7 @@
 //! `seatrial source pull`: every source read, every source distribution fetched, the lock written.
 
 use serde_json::json;
-use source::{Network, PullMode, Pulled, Reading};
+use source::{Keep, Network, PullMode, Pulled, Reading};
 
 use crate::cli::Pull;
 use crate::failure::Result;
@@ -19,7 +19,7 @@ pub fn run(output: Output, project: &Project, arguments: &Pull) -> Result {
     };
     let wish = Wish {
         mode,
-        reading: Reading { strict: arguments.strict, ..Reading::default() },
+        reading: Reading { strict: arguments.strict, keep: Keep::Counts },
         network: Network::Ask,
         offline: arguments.offline,
         output: Some(output),
@@ -48,11 +48,11 @@ pub fn run(output: Output, project: &Project, arguments: &Pull) -> Result {
     }))
 }
 
-/// Pulls for the stages that follow, and writes the lock. What the lock knows is not asked for again.
+/// Pulls for a plan, and writes the lock. What the lock knows is not asked for again.
 pub fn pull(output: Output, project: &Project, mode: PullMode) -> Result<Pulled> {
     let wish = Wish {
         mode,
-        reading: Reading::default(),
+        reading: Reading { strict: false, keep: Keep::Keys { whole: true } },
         network: Network::Missing,
         offline: false,
         output: Some(output),
@@ -62,7 +62,8 @@ pub fn pull(output: Output, project: &Project, mode: PullMode) -> Result<Pulled>
 }
 
 fn carry_out(output: Output, project: &Project, wish: Wish) -> Result<Pulled> {
-    let old = sources::old_lock(output, project, wish.mode)?;
+    let mode = wish.mode;
+    let old = sources::old_lock(output, project, mode)?;
     let pulled = run_alone(sources::pull(project, old.as_ref(), wish))?;
     for (name, records) in &pulled.records {
         for note in &records.report().notes {
@@ -74,7 +75,7 @@ fn carry_out(output: Output, project: &Project, wish: Wish) -> Result<Pulled> {
         }
     }
     // A binding lock is never written: nothing has differed from it.
-    if wish.mode != PullMode::Locked && old.as_ref() != Some(&pulled.lock) {
+    if mode != PullMode::Locked && old.as_ref() != Some(&pulled.lock) {
         pulled.lock.store(&project.path(LOCK))?;
     }
     let rows: u64 = pulled.records.values().map(|records| records.report().rows).sum();

@@ -19,12 +19,14 @@ use crate::stage::{check, export, freeze, materialize, plan, prove, resolve, sou
 pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     let begun = Instant::now();
     let mut pulled = source::pull(output, project, PullMode::Lock)?;
+    let candidates = pulled.records.values().map(candidates).sum();
     // Planning is pure and quick: doing it anew costs less than trusting a document that somebody may have edited.
     plan::write(output, project, &mut pulled)?;
+    drop(pulled);
     if materialize::load(project).is_ok() {
         output.stage("materialize", "as before");
     } else {
-        materialize::write(output, project, &pulled)?;
+        materialize::write(output, project)?;
     }
     if check::load(project).is_ok() {
         output.stage("check", "as before");
@@ -41,15 +43,6 @@ pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     let frozen = freeze::write(output, project)?;
     let exported = export::write(output, project, &frozen.path)?;
 
-    let candidates = pulled
-        .records
-        .values()
-        .map(|records| match records {
-            Records::Instances(loaded) => loaded.rows.len(),
-            Records::Tasks(loaded) => loaded.rows.len(),
-            _ => 0,
-        })
-        .sum();
     let standing = Standing::load(project)?;
     let steps = steps(candidates, &standing, &frozen)?;
     output.print("")?;
@@ -72,6 +65,14 @@ pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     }))
 }
 
+/// How many task candidates a source gives.
+fn candidates(records: &Records) -> u64 {
+    match records {
+        Records::InstanceKeys(_) | Records::Tasks(_) => records.report().rows,
+        _ => 0,
+    }
+}
+
 /// One line of the closing table; removed tasks are negative.
 struct Step {
     name: String,
@@ -80,14 +81,15 @@ struct Step {
 }
 
 /// From all candidates to the frozen set; the numbers add up.
-fn steps(candidates: usize, standing: &Standing, frozen: &Frozen) -> Result<Vec<Step>> {
+fn steps(candidates: u64, standing: &Standing, frozen: &Frozen) -> Result<Vec<Step>> {
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let candidates = i64::try_from(candidates).unwrap_or(i64::MAX);
     let tallies = standing.tallies()?;
     let mut steps = vec![
-        Step { name: "candidates".into(), tasks: count(candidates), why: String::new() },
+        Step { name: "candidates".into(), tasks: candidates, why: String::new() },
         Step {
             name: "plan".into(),
-            tasks: count(standing.tasks.len()) - count(candidates),
+            tasks: count(standing.tasks.len()) - candidates,
             why: "no evidence, over a cap, or beyond target and reserves".into(),
         },
     ];

@@ -1,13 +1,14 @@
 //! A file's content as a stream: compression undone, the bytes of the file itself hashed.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 use fs_err as fs;
 use ident::{Digest, Sha256Writer};
 
-use super::{Compression, FileForm};
+use super::{Compression, FileForm, KnownDigest, KnownDigests, Stamp};
 
 /// A regular file that rows are read from.
 #[derive(Debug, Clone)]
@@ -20,16 +21,27 @@ pub(crate) struct FileInput {
     pub form: FileForm,
     /// Its digest, where the very file has just been held against it; nothing is hashed again then.
     pub verified: Option<Digest>,
+    /// Digests of files that were hashed before, where such may be taken.
+    pub known: Option<Arc<KnownDigests>>,
 }
 
 /// The largest file that is unpacked to disk, in bytes: a form that is read out of order cannot be read as a stream.
 const UNPACKED_LIMIT: u64 = 64 << 30;
 
+/// What a file is once it has been read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    /// Digest of the file as it lies there.
+    pub sha256: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
 impl FileInput {
     /// A file whose form its shown name tells.
     pub(crate) fn new(path: PathBuf, shown: PathBuf) -> Self {
         let form = FileForm::of(&shown.to_string_lossy());
-        Self { path, shown, form, verified: None }
+        Self { path, shown, form, verified: None, known: None }
     }
 
     /// A file that has just been verified.
@@ -39,12 +51,7 @@ impl FileInput {
 
     /// Opens the file as a stream of its plain content. None: something else than a regular file is there.
     pub(crate) fn open(&self) -> io::Result<Option<Content>> {
-        let Some(file) = self.open_raw()? else { return Ok(None) };
-        let digest = match self.verified {
-            Some(digest) => Known::Before(digest),
-            None => Known::AtTheEnd(Sha256Writer::new(io::sink())),
-        };
-        let raw = Hashing { reader: file, digest };
+        let Some(raw) = self.open_raw()? else { return Ok(None) };
         Ok(Some(match self.form.compression {
             Compression::None => Content::Plain(raw),
             Compression::Gzip => Content::Gzip(MultiGzDecoder::new(BufReader::with_capacity(BUFFER, raw))),
@@ -54,17 +61,17 @@ impl FileInput {
         }))
     }
 
-    /// Opens the plain content as a file that can be read at any place, and tells the digest of the file itself.
-    /// A compressed one is unpacked into a file without a name first. None: something else than a regular file is there.
-    pub(crate) fn open_seekable(&self) -> io::Result<Option<(std::fs::File, Digest)>> {
+    /// Opens the plain content as a file that can be read at any place, and gives what tells the identity of the file
+    /// itself in the end. A compressed one is unpacked into a file without a name first. None: something else than a
+    /// regular file is there.
+    pub(crate) fn open_seekable(&self) -> io::Result<Option<(std::fs::File, Content)>> {
         if self.form.compression == Compression::None {
-            let Some(mut file) = self.open_raw()? else { return Ok(None) };
-            let digest = match self.verified {
-                Some(digest) => digest,
-                None => Digest::of_reader(&mut file)?,
-            };
-            io::Seek::rewind(&mut file)?;
-            return Ok(Some((file.into_parts().0, digest)));
+            let Some(mut raw) = self.open_raw()? else { return Ok(None) };
+            raw.digest()?;
+            // Both have one place in the file, which nobody reads from any more through the first one.
+            let mut file = raw.file.file().try_clone()?;
+            file.rewind()?;
+            return Ok(Some((file, Content::Plain(raw))));
         }
         let Some(mut content) = self.open()? else { return Ok(None) };
         let mut plain = tempfile::tempfile()?;
@@ -72,16 +79,23 @@ impl FileInput {
         if copied > UNPACKED_LIMIT {
             return Err(invalid(format!("unpacks to more than {UNPACKED_LIMIT} bytes")));
         }
-        io::Seek::rewind(&mut plain)?;
-        Ok(Some((plain, content.finish()?)))
+        plain.rewind()?;
+        Ok(Some((plain, content)))
     }
 
-    fn open_raw(&self) -> io::Result<Option<fs::File>> {
+    fn open_raw(&self) -> io::Result<Option<Raw>> {
         // Asked before opening: opening a pipe would wait for its writer.
         if !fs::metadata(&self.path)?.is_file() {
             return Ok(None);
         }
-        fs::File::open(&self.path).map(Some)
+        let file = fs::File::open(&self.path)?;
+        let metadata = file.metadata()?;
+        let stamp = Stamp::of(&metadata);
+        let noted = self.known.as_ref().and_then(|known| known.recall(&self.path, &stamp));
+        let digest = self.verified.or(noted.map(|noted| noted.sha256));
+        let note = self.known.clone().filter(|_| digest.is_none()).map(|known| (known, self.path.clone()));
+        let hash = Sha256Writer::new(io::sink());
+        Ok(Some(Raw { file, size: metadata.len(), stamp, digest, hash, note }))
     }
 }
 
@@ -89,27 +103,20 @@ const BUFFER: usize = 1 << 18;
 
 /// Plain content that is read from a file.
 pub(crate) enum Content {
-    Plain(Hashing),
-    Gzip(MultiGzDecoder<BufReader<Hashing>>),
-    Zstd(zstd::stream::read::Decoder<'static, BufReader<Hashing>>),
+    Plain(Raw),
+    Gzip(MultiGzDecoder<BufReader<Raw>>),
+    Zstd(zstd::stream::read::Decoder<'static, BufReader<Raw>>),
 }
 
 impl Content {
-    /// The digest of the whole file, what has not been read yet included.
-    pub(crate) fn finish(self) -> io::Result<Digest> {
-        let mut raw = match self {
-            Self::Plain(raw) => raw,
-            Self::Gzip(decoder) => decoder.into_inner().into_inner(),
-            Self::Zstd(decoder) => decoder.finish().into_inner(),
-        };
-        if let Known::Before(digest) = raw.digest {
-            return Ok(digest);
+    /// The identity of the whole file, what has not been read yet included. Refused when the file has changed since it
+    /// was opened: what was read is then of no single file.
+    pub(crate) fn finish(self) -> io::Result<FileIdentity> {
+        match self {
+            Self::Plain(raw) => raw.finish(),
+            Self::Gzip(decoder) => decoder.into_inner().into_inner().finish(),
+            Self::Zstd(decoder) => decoder.finish().into_inner().finish(),
         }
-        io::copy(&mut raw, &mut io::sink())?;
-        Ok(match raw.digest {
-            Known::Before(digest) => digest,
-            Known::AtTheEnd(hash) => hash.finish().0,
-        })
     }
 }
 
@@ -135,23 +142,50 @@ fn invalid(detail: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, detail)
 }
 
-/// Hashes what is read through it, where the digest is not known.
-pub(crate) struct Hashing {
-    reader: fs::File,
-    digest: Known,
+/// The bytes of the file itself, hashed while they are read where their digest is not known.
+pub(crate) struct Raw {
+    file: fs::File,
+    size: u64,
+    /// What the file was like when it was opened.
+    stamp: Stamp,
+    /// The digest, as soon as it is known.
+    digest: Option<Digest>,
+    /// Of what has been read while it is not.
+    hash: Sha256Writer<io::Sink>,
+    /// Where it is noted for the next reader, when it was not known before.
+    note: Option<(Arc<KnownDigests>, PathBuf)>,
 }
 
-/// When a digest is known.
-enum Known {
-    Before(Digest),
-    AtTheEnd(Sha256Writer<io::Sink>),
+impl Raw {
+    /// The digest of the whole file; what has not been read yet is read where it has to be.
+    fn digest(&mut self) -> io::Result<Digest> {
+        if let Some(digest) = self.digest {
+            return Ok(digest);
+        }
+        io::copy(self, &mut io::sink())?;
+        let hash = std::mem::replace(&mut self.hash, Sha256Writer::new(io::sink()));
+        Ok(*self.digest.insert(hash.finish().0))
+    }
+
+    fn finish(mut self) -> io::Result<FileIdentity> {
+        let sha256 = self.digest()?;
+        if !self.stamp.is_still(&self.file.metadata()?) {
+            return Err(invalid(
+                "has changed while it was read; run the command again when nobody writes to it".into(),
+            ));
+        }
+        if let Some((known, path)) = self.note {
+            known.note(&path, &self.stamp, &KnownDigest { sha256, git: None });
+        }
+        Ok(FileIdentity { sha256, size: self.size })
+    }
 }
 
-impl Read for Hashing {
+impl Read for Raw {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        if let Known::AtTheEnd(hash) = &mut self.digest {
-            hash.write_all(&buffer[..read])?;
+        let read = self.file.read(buffer)?;
+        if self.digest.is_none() {
+            self.hash.write_all(&buffer[..read])?;
         }
         Ok(read)
     }
@@ -178,7 +212,14 @@ mod tests {
         let mut content = input.open()?.unwrap();
         let mut plain = Vec::new();
         content.read_to_end(&mut plain)?;
-        Ok((plain, content.finish()?))
+        Ok((plain, content.finish()?.sha256))
+    }
+
+    fn read_seekable(input: &FileInput) -> io::Result<(Vec<u8>, Digest)> {
+        let (mut file, content) = input.open_seekable()?.unwrap();
+        let mut plain = Vec::new();
+        file.read_to_end(&mut plain)?;
+        Ok((plain, content.finish()?.sha256))
     }
 
     #[test]
@@ -191,12 +232,10 @@ mod tests {
         for (name, bytes) in [("x.txt", &plain), ("x.txt.gz", &gzipped), ("x.jsonl.zst", &zipped)] {
             let (_directory, input) = written(name, bytes);
             assert_eq!(read(&input).unwrap(), (plain.clone(), Digest::of(bytes)), "{name}");
-            let (mut file, digest) = input.open_seekable().unwrap().unwrap();
-            let mut seekable = Vec::new();
-            file.read_to_end(&mut seekable).unwrap();
-            assert!(seekable == plain && digest == Digest::of(bytes), "{name}");
+            assert!(read_seekable(&input).unwrap() == (plain.clone(), Digest::of(bytes)), "{name}");
             // What nobody reads counts for the digest all the same.
-            assert_eq!(input.open().unwrap().unwrap().finish().unwrap(), Digest::of(bytes), "{name}");
+            let identity = input.open().unwrap().unwrap().finish().unwrap();
+            assert_eq!((identity.sha256, identity.size), (Digest::of(bytes), bytes.len() as u64), "{name}");
         }
     }
 
@@ -205,7 +244,37 @@ mod tests {
         let (_directory, mut input) = written("x.txt", b"content");
         input.verified = Some(Digest::of("known before"));
         assert_eq!(read(&input).unwrap(), (b"content".to_vec(), Digest::of("known before")));
-        assert_eq!(input.open_seekable().unwrap().unwrap().1, Digest::of("known before"));
+        assert_eq!(read_seekable(&input).unwrap(), (b"content".to_vec(), Digest::of("known before")));
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_read_is_refused() {
+        for name in ["x.txt", "x.parquet"] {
+            let (_directory, mut input) = written(name, b"content");
+            for verified in [None, Some(Digest::of("content"))] {
+                input.verified = verified;
+                let (_, content) = input.open_seekable().unwrap().unwrap();
+                fs::write(&input.path, "another content").unwrap();
+                let message = content.finish().unwrap_err().to_string();
+                assert!(message.contains("has changed while it was read"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_has_not_changed_since_it_was_hashed_is_not_hashed_again() {
+        let (directory, mut input) = written("x.txt", b"content");
+        let known = Arc::new(KnownDigests::new(directory.path().join("notes"), false));
+        let stamp = Stamp::long_ago(&std::fs::metadata(&input.path).unwrap());
+        // Another digest than the true one shows where the answer comes from.
+        known.note(&input.path, &stamp, &KnownDigest { sha256: Digest::of("noted"), git: None });
+        assert_eq!(read(&input).unwrap().1, Digest::of("content"));
+        input.known = Some(known);
+        assert_eq!(read(&input).unwrap(), (b"content".to_vec(), Digest::of("noted")));
+        assert_eq!(read_seekable(&input).unwrap(), (b"content".to_vec(), Digest::of("noted")));
+        fs::write(&input.path, "CONTENT").unwrap();
+        assert_eq!(read(&input).unwrap(), (b"CONTENT".to_vec(), Digest::of("CONTENT")));
+        assert_eq!(read_seekable(&input).unwrap().1, Digest::of("CONTENT"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use reqwest::{Certificate, Response, StatusCode, Url, redirect};
 
 use super::error::IndexError;
 use super::location::{Environment, IndexLocation, redacted};
+use crate::transport::chain;
 
 /// How an index is talked to.
 #[derive(Debug, Clone)]
@@ -210,24 +211,4 @@ fn judge(response: &Response, url: &Url) -> Result<(), Failure> {
         _ => "check the index address in SEATRIAL_INDEX_URL",
     };
     Err(Failure::Lasting(IndexError::Refused { url: redacted(url), status: status.as_u16(), remedy }))
-}
-
-/// An error and its causes in one line; the address is left out, it may hold a password.
-fn chain(error: &reqwest::Error) -> String {
-    let mut text = match error {
-        error if error.is_timeout() => "it took too long".to_owned(),
-        error if error.is_connect() => "no connection".to_owned(),
-        error if error.is_body() || error.is_decode() => "the answer broke off".to_owned(),
-        _ => "the request failed".to_owned(),
-    };
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let said = inner.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        cause = inner.source();
-    }
-    text
 }

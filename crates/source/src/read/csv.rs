@@ -1,10 +1,11 @@
 //! Comma-separated values below a line of column names; every value is a text.
 
-use std::io::Read;
+use std::cell::Cell;
+use std::io::{self, Read};
 
 use serde_json::Value;
 
-use super::raw::{DOCUMENT_LIMIT, RawError};
+use super::raw::RawError;
 use super::{FieldFault, Place, ROW_LIMIT, Row, RowProblem};
 
 /// Reads rows and hands each over with its place and byte offset; an empty value stands for a field that is not there.
@@ -15,8 +16,9 @@ pub(crate) fn read_csv(
     names: &'static [&'static str],
     sink: &mut dyn FnMut(Place, u64, Result<Row, FieldFault>),
 ) -> Result<(u64, Vec<String>), RawError> {
-    // A quote that is never closed makes one value of the rest of the file, so the whole is bounded.
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(reader.take(DOCUMENT_LIMIT));
+    let row_bytes = Cell::new(0);
+    let bounded = BoundedRows { reader, row_bytes: &row_bytes };
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(bounded);
     let header = reader.byte_headers().map_err(broken)?.clone();
     let mut columns = Vec::with_capacity(header.len());
     let mut others = Vec::new();
@@ -31,10 +33,14 @@ pub(crate) fn read_csv(
         }
         columns.push(at);
     }
+    if !header.is_empty() && columns.iter().all(Option::is_none) {
+        return Err(RawError::without_columns(names));
+    }
     let mut record = csv::ByteRecord::new();
     let mut number = 0;
     while reader.read_byte_record(&mut record).map_err(broken)? {
         number += 1;
+        row_bytes.set(0);
         let offset = record.position().map_or(0, csv::Position::byte);
         let row = if record.as_slice().len() as u64 > ROW_LIMIT {
             Err(FieldFault::row(RowProblem::TooLong { limit: ROW_LIMIT }))
@@ -47,6 +53,26 @@ pub(crate) fn read_csv(
         sink(Place::Row(number), offset, row);
     }
     Ok((number, others))
+}
+
+/// A file whose rows are bounded: a quote that is never closed makes one value of everything behind it.
+struct BoundedRows<'b, R> {
+    reader: R,
+    /// What has been read since the last row ended; the beginning of the next one may be counted twice.
+    row_bytes: &'b Cell<u64>,
+}
+
+impl<R: Read> Read for BoundedRows<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.row_bytes.set(self.row_bytes.get() + read as u64);
+        if self.row_bytes.get() > 2 * ROW_LIMIT {
+            let detail =
+                format!("has a row of more than {ROW_LIMIT} bytes; look for a quote that is never closed");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
+        }
+        Ok(read)
+    }
 }
 
 fn cells(
@@ -116,6 +142,37 @@ mod tests {
         assert!(rows[3].2.is_ok());
         assert!(matches!(read(b"task_id,task_id\n"), Err(RawError::Document(_))));
         assert_eq!(read(b"").unwrap().0.len(), 0);
+    }
+
+    /// Endless text.
+    struct Endless(&'static [u8]);
+
+    impl io::Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let (head, rest) = self.0.split_at(self.0.len().min(buffer.len()));
+            if head.is_empty() {
+                buffer.fill(b'x');
+                return Ok(buffer.len());
+            }
+            buffer[..head.len()].copy_from_slice(head);
+            self.0 = rest;
+            Ok(head.len())
+        }
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_is_refused_and_does_not_fill_the_memory() {
+        let error = read_csv(Endless(b"task_id,status\na,completed\n\"b"), NAMES, &mut |_, _, _| {});
+        let Err(RawError::Io(error)) = error else { panic!("{error:?}") };
+        assert!(error.to_string().contains("never closed"), "{error}");
+    }
+
+    #[test]
+    fn a_file_without_any_of_the_columns_is_refused_as_a_whole() {
+        let Err(RawError::Document(text)) = read(b"a.1,completed\nb.1,pending\n") else {
+            panic!("it was read")
+        };
+        assert_eq!(text, "has none of the columns that are read: `task_id`, `status`");
     }
 
     proptest! {

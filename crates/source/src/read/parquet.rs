@@ -6,15 +6,18 @@
 
 use std::fs::File;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as PhysicalType};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
-use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
+use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, SchemaDescriptor};
 use serde_json::Value;
 
 use super::raw::RawError;
@@ -23,6 +26,9 @@ use super::{FieldFault, Place, ROW_LIMIT, Row, RowProblem};
 
 /// How many rows are decoded at a time: few enough that their buffers are taken from memory that is warm already.
 const BATCH: usize = 512;
+
+/// The most values of a column of lists that are decoded for one batch. A few bytes can stand for billions of them.
+const BATCH_VALUES: u64 = 1 << 24;
 
 /// What is known of a Parquet file once it has been read to its end.
 #[derive(Debug)]
@@ -138,6 +144,9 @@ fn wanted_columns(schema: &SchemaDescriptor, names: &[&str]) -> Result<(Vec<Colu
         let kind = kind(&description).map_err(|found| unreadable(names[at], found))?;
         columns.push(Column { at, leaf, kind, list, defined: description.max_def_level() });
     }
+    if columns.is_empty() {
+        return Err(RawError::without_columns(names));
+    }
     Ok((columns, others))
 }
 
@@ -193,36 +202,36 @@ fn read_group(
         .map_err(|_| RawError::Document(format!("row group {number} has a negative number of rows")))?;
     let mut readers = Vec::with_capacity(columns.len());
     for column in columns {
-        let reader = group.get_column_reader(column.leaf);
-        readers.push(reader.map_err(|error| failed(names[column.at], &error))?);
+        let pages = group.get_column_page_reader(column.leaf);
+        let pages = pages.map_err(|error| failed(names[column.at], &error))?;
+        let description = group.metadata().column(column.leaf).column_descr_ptr();
+        readers.push(Decoder::new(column, description, pages));
     }
     let mut row = 0;
     while row < rows {
         let wanted = usize::try_from(rows - row).map_or(BATCH, |left| left.min(BATCH));
         let mut batch = Vec::with_capacity(columns.len());
         for (column, reader) in columns.iter().zip(&mut readers) {
-            let name = names[column.at];
-            let cells = column.read(reader, wanted).map_err(|error| failed(name, &error))?;
-            if cells.len() != wanted {
-                let end = row + cells.len() as u64;
-                return Err(RawError::Document(format!(
-                    "row group {number}, column `{name}` ends after {end} of {rows} rows"
-                )));
-            }
-            batch.push(cells.into_iter());
+            let cells = reader.read(wanted).map_err(|error| failed(names[column.at], &error))?;
+            batch.push((column, cells));
         }
         for _ in 0..wanted {
             row += 1;
             let mut cells = vec![None; names.len()];
             let mut fault = None;
             // Every column is moved on, whatever is wrong with the row.
-            for (column, values) in columns.iter().zip(&mut batch) {
+            for (column, values) in &mut batch {
                 match values.next() {
                     Some(Ok(value)) => cells[column.at] = Some(value),
                     Some(Err(problem)) => {
                         fault.get_or_insert_with(|| FieldFault::new(names[column.at], problem));
                     }
-                    None => {}
+                    None => {
+                        let (name, end) = (names[column.at], row - 1);
+                        return Err(RawError::Document(format!(
+                            "row group {number}, column `{name}` ends after {end} of {rows} rows"
+                        )));
+                    }
                 }
             }
             sink(
@@ -236,12 +245,30 @@ fn read_group(
 
 type Cell = Result<Value, RowProblem>;
 
-impl Column {
+/// Decodes a column of one row group.
+struct Decoder<'c> {
+    column: &'c Column,
+    reader: ColumnReader,
+    /// How many more values may be decoded for the batch at hand.
+    left: Arc<AtomicU64>,
+}
+
+impl<'c> Decoder<'c> {
+    fn new(column: &'c Column, description: ColumnDescPtr, pages: Box<dyn PageReader>) -> Self {
+        let left = Arc::new(AtomicU64::new(BATCH_VALUES));
+        let pages = match column.list {
+            // One value a row, and the rows of a batch are counted.
+            None => pages,
+            Some(_) => Box::new(BoundedPages { pages, left: Arc::clone(&left) }),
+        };
+        Self { column, reader: get_column_reader(description, pages), left }
+    }
+
     /// The next cells, one a row.
-    fn read(&self, reader: &mut ColumnReader, rows: usize) -> Result<Vec<Cell>, ParquetError> {
-        let signed = |value: i64| Ok(Value::from(value));
+    fn read(&mut self, rows: usize) -> Result<Cells<'c>, ParquetError> {
+        self.left.store(BATCH_VALUES, Ordering::Relaxed);
         let mut levels = Levels::default();
-        let values = match (reader, self.kind) {
+        let values = match (&mut self.reader, self.column.kind) {
             (ColumnReader::ByteArrayColumnReader(reader), _) => {
                 levels.read(reader, rows, |bytes| text(&bytes))?
             }
@@ -255,9 +282,11 @@ impl Column {
                 levels.read(reader, rows, |value| Ok(value.cast_unsigned().into()))?
             }
             (ColumnReader::Int32ColumnReader(reader), _) => {
-                levels.read(reader, rows, |value| signed(value.into()))?
+                levels.read(reader, rows, |value| Ok(i64::from(value).into()))?
             }
-            (ColumnReader::Int64ColumnReader(reader), _) => levels.read(reader, rows, signed)?,
+            (ColumnReader::Int64ColumnReader(reader), _) => {
+                levels.read(reader, rows, |value| Ok(value.into()))?
+            }
             (ColumnReader::FloatColumnReader(reader), _) => {
                 levels.read(reader, rows, |value| float(value.into()))?
             }
@@ -267,40 +296,68 @@ impl Column {
                 return Err(ParquetError::General("unexpected physical type".into()));
             }
         };
-        let values = values.into_iter();
-        Ok(match &self.list {
-            None => self.plain(&levels, values),
-            Some(list) => self.lists(list, &levels, values),
+        Ok(Cells { column: self.column, levels, at: 0, values })
+    }
+}
+
+/// The cells of a column in one batch. A value becomes a text of its own only when its row has its turn: many rows may
+/// share one long value.
+struct Cells<'c> {
+    column: &'c Column,
+    levels: Levels,
+    /// The next level.
+    at: usize,
+    values: Box<dyn Iterator<Item = Cell>>,
+}
+
+impl Iterator for Cells<'_> {
+    type Item = Cell;
+
+    fn next(&mut self) -> Option<Cell> {
+        match &self.column.list {
+            None if self.column.defined == 0 => self.values.next(),
+            None => {
+                let level = *self.levels.definition.get(self.at)?;
+                self.at += 1;
+                if level == self.column.defined { self.values.next() } else { Some(Ok(Value::Null)) }
+            }
+            Some(list) => self.list(list),
+        }
+    }
+}
+
+impl Cells<'_> {
+    fn list(&mut self, list: &List) -> Option<Cell> {
+        let absent = list.nullable && *self.levels.definition.get(self.at)? == 0;
+        let mut elements = Vec::new();
+        let mut size = 0;
+        let mut problem = None;
+        while let Some(&definition) = self.levels.definition.get(self.at) {
+            self.at += 1;
+            if definition >= list.element {
+                let there = definition == self.column.defined;
+                match if there { self.values.next()? } else { Ok(Value::Null) } {
+                    Err(wrong) => drop(problem.get_or_insert(wrong)),
+                    Ok(_) if problem.is_some() => {}
+                    Ok(element) => {
+                        size += element.as_str().map_or(0, str::len) as u64;
+                        elements.push(element);
+                    }
+                }
+            }
+            if size > ROW_LIMIT {
+                problem.get_or_insert(RowProblem::TooLong { limit: ROW_LIMIT });
+                (elements, size) = (Vec::new(), 0);
+            }
+            if self.levels.repetition.get(self.at).is_none_or(|&repetition| repetition == 0) {
+                break;
+            }
+        }
+        Some(match problem {
+            Some(problem) => Err(problem),
+            None if absent => Ok(Value::Null),
+            None => Ok(Value::Array(elements)),
         })
-    }
-
-    fn plain(&self, levels: &Levels, mut values: impl Iterator<Item = Cell>) -> Vec<Cell> {
-        if self.defined == 0 {
-            return values.collect();
-        }
-        let cell = |level: &i16| if *level == self.defined { values.next() } else { None };
-        levels.definition.iter().map(cell).map(|cell| cell.unwrap_or(Ok(Value::Null))).collect()
-    }
-
-    fn lists(&self, list: &List, levels: &Levels, mut values: impl Iterator<Item = Cell>) -> Vec<Cell> {
-        let mut cells: Vec<Cell> = Vec::new();
-        for (&definition, &repetition) in levels.definition.iter().zip(&levels.repetition) {
-            if repetition == 0 {
-                let absent = list.nullable && definition == 0;
-                cells.push(Ok(if absent { Value::Null } else { Value::Array(Vec::new()) }));
-            }
-            if definition < list.element {
-                continue;
-            }
-            let element = if definition == self.defined { values.next() } else { None };
-            let element = element.unwrap_or(Ok(Value::Null));
-            match (cells.last_mut(), element) {
-                (Some(Ok(Value::Array(elements))), Ok(element)) => elements.push(element),
-                (Some(cell @ Ok(_)), Err(problem)) => *cell = Err(problem),
-                _ => {}
-            }
-        }
-        cells
     }
 }
 
@@ -312,17 +369,61 @@ struct Levels {
 }
 
 impl Levels {
-    /// Reads whole rows and converts their values.
+    /// Reads whole rows; their values are converted one by one when they are asked for.
     fn read<T: DataType>(
         &mut self,
         reader: &mut ColumnReaderImpl<T>,
         rows: usize,
-        convert: impl Fn(T::T) -> Cell,
-    ) -> Result<Vec<Cell>, ParquetError> {
+        convert: impl Fn(T::T) -> Cell + 'static,
+    ) -> Result<Box<dyn Iterator<Item = Cell>>, ParquetError> {
         let mut values = Vec::new();
         let (definition, repetition) = (&mut self.definition, &mut self.repetition);
         reader.read_records(rows, Some(definition), Some(repetition), &mut values)?;
-        Ok(values.into_iter().map(convert).collect())
+        Ok(Box::new(values.into_iter().map(convert)))
+    }
+}
+
+/// The pages of a column of lists, as long as they do not claim more values than a batch may have.
+struct BoundedPages {
+    pages: Box<dyn PageReader>,
+    left: Arc<AtomicU64>,
+}
+
+impl PageReader for BoundedPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        let page = self.pages.get_next_page()?;
+        let values = match &page {
+            Some(page @ (Page::DataPage { .. } | Page::DataPageV2 { .. })) => u64::from(page.num_values()),
+            _ => 0,
+        };
+        match self.left.load(Ordering::Relaxed).checked_sub(values) {
+            Some(left) => self.left.store(left, Ordering::Relaxed),
+            None => {
+                let detail = format!("more than {BATCH_VALUES} elements in the lists of {BATCH} rows");
+                return Err(ParquetError::General(detail));
+            }
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.pages.skip_next_page()
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
+        self.pages.at_record_boundary()
+    }
+}
+
+impl Iterator for BoundedPages {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
     }
 }
 

@@ -2,16 +2,11 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use ident::Digest;
-
 use super::{Place, RowProblem};
-use crate::file::{FileInput, Format};
+use crate::file::{FileIdentity, FileInput, Format};
 
 /// The longest row in bytes.
 pub(crate) const ROW_LIMIT: u64 = 64 << 20;
-
-/// The largest JSON document in bytes; JSON lines have no such bound.
-pub(crate) const DOCUMENT_LIMIT: u64 = 1 << 30;
 
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
@@ -29,8 +24,8 @@ pub(crate) struct RawRow {
 /// What is known of a file once it has been read to its end.
 #[derive(Debug)]
 pub(crate) struct RawFacts {
-    /// Digest of the whole file.
-    pub digest: Digest,
+    /// Which file it was.
+    pub identity: FileIdentity,
     /// Lines that hold white space at most.
     pub blank_lines: u64,
     /// Whether the file begins with a byte order mark.
@@ -48,6 +43,13 @@ pub(crate) enum RawError {
     Document(String),
 }
 
+impl RawError {
+    /// A table that has none of the columns that are read of it.
+    pub(super) fn without_columns(names: &[&str]) -> Self {
+        Self::Document(format!("has none of the columns that are read: `{}`", names.join("`, `")))
+    }
+}
+
 impl From<io::Error> for RawError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
@@ -60,11 +62,11 @@ pub(crate) fn read_raw(input: &FileInput, sink: &mut dyn FnMut(RawRow)) -> Resul
         return Err(RawError::NotAFile);
     };
     let noticed = match input.form.format {
-        Format::JsonArray => read_array(&mut content, sink)?,
+        Format::JsonArray => read_array(&mut content, ROW_LIMIT, sink)?,
         _ => read_lines(&mut content, ROW_LIMIT, sink)?,
     };
-    let digest = content.finish()?;
-    Ok(RawFacts { digest, blank_lines: noticed.blank_lines, bom: noticed.bom })
+    let identity = content.finish()?;
+    Ok(RawFacts { identity, blank_lines: noticed.blank_lines, bom: noticed.bom })
 }
 
 /// What is noticed while lines or elements are found.
@@ -138,74 +140,154 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<u64> {
     }
 }
 
-fn read_array(reader: impl Read, sink: &mut dyn FnMut(RawRow)) -> Result<Noticed, RawError> {
-    let mut bytes = Vec::new();
-    reader.take(DOCUMENT_LIMIT + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > DOCUMENT_LIMIT {
-        return Err(RawError::Document(format!(
-            "is larger than {DOCUMENT_LIMIT} bytes; write one row a line in a .jsonl file"
-        )));
+/// Reads the elements of a JSON array, each of at most `limit` bytes.
+fn read_array(mut reader: impl Read, limit: u64, sink: &mut dyn FnMut(RawRow)) -> Result<Noticed, RawError> {
+    let mut head = Vec::new();
+    (&mut reader).take(BOM.len() as u64).read_to_end(&mut head)?;
+    let bom = head == BOM;
+    let offset = if bom { std::mem::take(&mut head).len() as u64 } else { 0 };
+    let mut cutter = ArrayCutter { offset, limit, ..ArrayCutter::default() };
+    cutter.cut(&head, sink).map_err(RawError::Document)?;
+    let mut reader = BufReader::with_capacity(1 << 18, reader);
+    loop {
+        let part = reader.fill_buf()?;
+        if part.is_empty() {
+            break;
+        }
+        cutter.cut(part, sink).map_err(RawError::Document)?;
+        let read = part.len();
+        reader.consume(read);
     }
-    let bom = bytes.starts_with(BOM);
-    let base = if bom { BOM.len() } else { 0 };
-    cut_array(&bytes[base..], base as u64, sink).map_err(RawError::Document)?;
+    cutter.end().map_err(RawError::Document)?;
     Ok(Noticed { blank_lines: 0, bom })
 }
 
-/// Cuts a JSON array at the commas of its own level. The elements are not judged here, only found.
-fn cut_array(text: &[u8], base: u64, sink: &mut dyn FnMut(RawRow)) -> Result<(), String> {
-    let start = text.iter().position(|byte| !byte.is_ascii_whitespace()).ok_or("is empty")?;
-    if text[start] != b'[' {
-        return Err("is no JSON array of rows; write an array, or one row a line in a .jsonl file".into());
+/// Cuts a JSON array at the commas of its own level, whatever parts it comes in. The elements are not judged here, only
+/// found.
+#[derive(Default)]
+struct ArrayCutter {
+    /// Bytes before the part at hand.
+    offset: u64,
+    /// The most bytes of one element.
+    limit: u64,
+    /// How deep the next byte lies: 0 outside the array, 1 between its elements.
+    depth: u64,
+    in_string: bool,
+    /// Whether the next byte of a text stands for itself.
+    escaped: bool,
+    /// Whether the array has ended.
+    ended: bool,
+    /// Number of elements so far.
+    number: u64,
+    /// The element at hand.
+    element: Element,
+}
+
+/// What has been read of one element.
+#[derive(Default)]
+struct Element {
+    bytes: Vec<u8>,
+    /// Offset of its first byte that is no white space.
+    start: Option<u64>,
+    /// Whether it is longer than it may be; its bytes are forgotten then.
+    too_long: bool,
+}
+
+impl ArrayCutter {
+    fn cut(&mut self, part: &[u8], sink: &mut dyn FnMut(RawRow)) -> Result<(), String> {
+        let mut from = 0;
+        for (at, &byte) in part.iter().enumerate() {
+            if self.depth == 0 {
+                self.outside(byte, at)?;
+                from = at + 1;
+            } else if self.in_string {
+                match byte {
+                    _ if self.escaped => self.escaped = false,
+                    b'\\' => self.escaped = true,
+                    b'"' => self.in_string = false,
+                    _ => {}
+                }
+            } else {
+                match byte {
+                    b'"' => self.in_string = true,
+                    b'[' | b'{' => self.depth += 1,
+                    b']' | b'}' if self.depth > 1 => self.depth -= 1,
+                    b']' | b',' if self.depth == 1 => {
+                        self.extend(&part[from..at], from);
+                        self.hand_over(byte == b']', at, sink);
+                        from = at + 1;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.extend(&part[from..], from);
+        self.offset += part.len() as u64;
+        Ok(())
     }
-    let mut number = 0;
-    let mut hand_over = |from: usize, to: usize| {
-        let blank = |byte: &u8| byte.is_ascii_whitespace();
-        let from = from + text[from..to].iter().take_while(|byte| blank(byte)).count();
-        let to = to - text[from..to].iter().rev().take_while(|byte| blank(byte)).count();
-        number += 1;
-        let bytes = text[from..to].to_vec();
-        let bytes = if bytes.len() as u64 > ROW_LIMIT {
-            Err(RowProblem::TooLong { limit: ROW_LIMIT })
+
+    /// A byte before the array or behind it.
+    fn outside(&mut self, byte: u8, at: usize) -> Result<(), String> {
+        match byte {
+            _ if byte.is_ascii_whitespace() => Ok(()),
+            _ if self.ended => Err(format!("goes on after its array, at byte {}", self.offset + at as u64)),
+            b'[' => {
+                self.depth = 1;
+                Ok(())
+            }
+            _ => Err("is no JSON array of rows; write an array, or one row a line in a .jsonl file".into()),
+        }
+    }
+
+    /// Adds to the element what begins at `from` in the part at hand.
+    fn extend(&mut self, mut bytes: &[u8], from: usize) {
+        let element = &mut self.element;
+        if element.start.is_none() {
+            let blank = bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            bytes = &bytes[blank..];
+            if bytes.is_empty() {
+                return;
+            }
+            element.start = Some(self.offset + (from + blank) as u64);
+        }
+        element.too_long |= (element.bytes.len() + bytes.len()) as u64 > self.limit;
+        if element.too_long {
+            element.bytes = Vec::new();
+        } else {
+            element.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// Hands the element over that ends before the byte at `at`.
+    fn hand_over(&mut self, last: bool, at: usize, sink: &mut dyn FnMut(RawRow)) {
+        let Element { bytes, start, too_long } = std::mem::take(&mut self.element);
+        if last {
+            (self.depth, self.ended) = (0, true);
+            if self.number == 0 && start.is_none() {
+                return;
+            }
+        }
+        self.number += 1;
+        let bytes = if too_long {
+            Err(RowProblem::TooLong { limit: self.limit })
         } else if bytes.is_empty() {
             Err(RowProblem::Json("expected value".into()))
         } else {
+            let mut bytes = bytes;
+            bytes.truncate(bytes.trim_ascii_end().len());
             Ok(bytes)
         };
-        sink(RawRow { place: Place::Row(number), offset: base + from as u64, bytes });
-    };
-    let mut depth = 0_u64;
-    let mut in_string = false;
-    let mut element = start + 1;
-    let mut at = start;
-    while at < text.len() {
-        match text[at] {
-            b'"' => in_string = !in_string,
-            b'\\' if in_string => at += 1,
-            _ if in_string => {}
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' if depth > 1 => depth -= 1,
-            b']' => {
-                let empty = element == start + 1 && text[element..at].iter().all(u8::is_ascii_whitespace);
-                if !empty {
-                    hand_over(element, at);
-                }
-                return match text[at + 1..].iter().position(|byte| !byte.is_ascii_whitespace()) {
-                    None => Ok(()),
-                    Some(more) => {
-                        Err(format!("goes on after its array, at byte {}", base + (at + 1 + more) as u64))
-                    }
-                };
-            }
-            b',' if depth == 1 => {
-                hand_over(element, at);
-                element = at + 1;
-            }
-            _ => {}
-        }
-        at += 1;
+        let offset = start.unwrap_or(self.offset + at as u64);
+        sink(RawRow { place: Place::Row(self.number), offset, bytes });
     }
-    Err(format!("is cut: the file ends at byte {} inside its array", base + text.len() as u64))
+
+    fn end(&self) -> Result<(), String> {
+        match (self.ended, self.depth) {
+            (true, _) => Ok(()),
+            (false, 0) => Err("is empty".into()),
+            _ => Err(format!("is cut: the file ends at byte {} inside its array", self.offset)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -231,10 +313,30 @@ mod tests {
         (rows, facts)
     }
 
-    fn array(text: &str) -> (Rows, Result<(), String>) {
+    /// Gives its bytes in parts of a few.
+    struct Parts<'t>(&'t [u8], usize);
+
+    impl Read for Parts<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.0.len().min(buffer.len()).min(self.1);
+            buffer[..length].copy_from_slice(&self.0[..length]);
+            self.0 = &self.0[length..];
+            Ok(length)
+        }
+    }
+
+    fn array_in_parts(text: &[u8], limit: u64, part: usize) -> (Rows, Result<bool, String>) {
         let mut rows = Vec::new();
-        let result = cut_array(text.as_bytes(), 0, &mut collect(&mut rows));
+        let result = match read_array(Parts(text, part), limit, &mut collect(&mut rows)) {
+            Ok(noticed) => Ok(noticed.bom),
+            Err(RawError::Document(detail)) => Err(detail),
+            Err(other) => panic!("{other:?}"),
+        };
         (rows, result)
+    }
+
+    fn array(text: &str) -> (Rows, Result<bool, String>) {
+        array_in_parts(text.as_bytes(), 100, 1000)
     }
 
     #[test]
@@ -267,11 +369,30 @@ mod tests {
                 (3, 27, Ok("3".into()))
             ]
         );
-        assert_eq!(array("[ ]"), (vec![], Ok(())));
+        assert_eq!(array("[ ]"), (vec![], Ok(false)));
         assert!(array("[1,]").0[1].2.is_err());
         assert!(array("[1").1.unwrap_err().starts_with("is cut"));
         assert!(array("[1] 2").1.unwrap_err().contains("byte 4"));
         assert!(array("{}").1.is_err());
+        assert_eq!(array(" \n").1, Err("is empty".into()));
+        assert_eq!(array("\u{feff}[7]"), (vec![(1, 4, Ok("7".into()))], Ok(true)));
+    }
+
+    #[test]
+    fn an_element_beyond_the_bound_is_passed_over_and_the_next_one_is_read() {
+        for part in [1, 2, 3, 100] {
+            let (rows, _) = array_in_parts(b"[12345, \"12345\", \"[1234\",1]", 5, part);
+            let too_long = || Err(RowProblem::TooLong { limit: 5 });
+            assert_eq!(
+                rows,
+                [
+                    (1, 1, Ok("12345".into())),
+                    (2, 8, too_long()),
+                    (3, 17, too_long()),
+                    (4, 25, Ok("1".into()))
+                ]
+            );
+        }
     }
 
     proptest! {
@@ -294,8 +415,16 @@ mod tests {
         }
 
         #[test]
+        fn an_array_is_the_same_in_whatever_parts_it_comes(
+            text in r#"\u{feff}?(\[|\]|\{|\}|"|\\|,|[a-z 1\n]){0,30}"#, part in 1_usize..5
+        ) {
+            let whole = array_in_parts(text.as_bytes(), 8, 1000);
+            prop_assert_eq!(array_in_parts(text.as_bytes(), 8, part), whole);
+        }
+
+        #[test]
         fn any_bytes_are_cut_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = cut_array(&bytes, 0, &mut |_| {});
+            let _ = read_array(&bytes[..], 10, &mut |_| {});
         }
     }
 }

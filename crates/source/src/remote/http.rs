@@ -9,6 +9,7 @@ use super::error::RemoteError;
 use super::retry::{RetryRules, asked_wait, is_exhausted};
 use super::settings::{Host, RemoteSettings, Secret};
 use crate::index::redacted;
+use crate::transport::chain;
 
 const MOST_REDIRECTS: usize = 10;
 
@@ -276,26 +277,6 @@ fn said(host: &Host, response: &Response) -> String {
 
 fn header(response: &Response, name: &str) -> Option<String> {
     response.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-}
-
-/// An error and its causes in one line. Addresses are left out: those of redirects carry signatures.
-fn chain(error: &reqwest::Error) -> String {
-    let mut text = match error {
-        error if error.is_timeout() => "it took too long".to_owned(),
-        error if error.is_connect() => "no connection".to_owned(),
-        error if error.is_body() || error.is_decode() => "the answer broke off".to_owned(),
-        _ => "the request failed".to_owned(),
-    };
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let said = inner.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ mod tests {
         fs::write(data.join("d.parquet"), "plain").unwrap();
 
         let cache = HubCache::new(home.path(), "o/n");
-        let store = Store::new(home.path().join("downloads"));
+        let store = Store::new(home.path().join("downloads"), false);
         assert_eq!(cache.commit("main").unwrap().as_deref(), Some(COMMIT));
         for revision in ["pr/1", "dev", "../refs/main", "pr"] {
             assert_eq!(cache.commit(revision).unwrap_or(None), None, "{revision}");

@@ -38,7 +38,7 @@ pub struct Remote {
 impl Remote {
     /// Sets up connections and the cache. Nothing is sent, and nothing is written, before a file is wanted.
     pub fn new(settings: RemoteSettings) -> Self {
-        let store = Store::new(settings.downloads.clone());
+        let store = Store::new(settings.downloads.clone(), settings.hash_anew);
         Self { settings, store, client: OnceLock::new(), transfers: Transfers::default() }
     }
 

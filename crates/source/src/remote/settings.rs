@@ -50,6 +50,8 @@ pub struct RemoteSettings {
     pub hub_cache: Option<PathBuf>,
     /// Who forbids the network; none when it may be used.
     pub offline: Option<&'static str>,
+    /// Whether every file is hashed, those included that have not changed since they were hashed before.
+    pub hash_anew: bool,
     /// When to ask again.
     pub retry: RetryRules,
     /// Longest time until a connection stands.
@@ -102,6 +104,7 @@ impl RemoteSettings {
             )?,
             hub_cache,
             offline: switched_on("HF_HUB_OFFLINE").then_some("HF_HUB_OFFLINE"),
+            hash_anew: false,
             retry: RetryRules::default(),
             connect_timeout: Duration::from_secs(15),
             idle_timeout: Duration::from_secs(60),

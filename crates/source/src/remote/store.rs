@@ -2,23 +2,32 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use fs_err as fs;
 use ident::Digest;
 
 use super::RemoteError;
 use super::identity::{ContentId, Measured, is_commit, measure};
+use crate::file::{KnownDigest, KnownDigests, Stamp};
 
 /// The cache of downloads. Everything in it can be deleted at any time.
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: PathBuf,
+    known: Arc<KnownDigests>,
 }
 
 impl Store {
-    pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory }
+    /// The cache in a directory. With `hash_anew` no file is taken for what it was when it was hashed before.
+    pub(super) fn new(directory: PathBuf, hash_anew: bool) -> Self {
+        let known = Arc::new(KnownDigests::new(directory.join("measured"), hash_anew));
+        Self { directory, known }
+    }
+
+    /// Digests of files that were hashed before, in this cache and elsewhere.
+    pub(crate) fn known(&self) -> &Arc<KnownDigests> {
+        &self.known
     }
 
     /// Where a file of this digest lies or would lie.
@@ -64,22 +73,19 @@ impl Store {
     /// anew. Data sets have gigabytes, and every stage looks at them.
     pub(super) async fn measured(&self, path: &Path) -> Result<Measured, RemoteError> {
         let failed = |source| RemoteError::Io { path: path.to_owned(), source };
-        let real = fs::canonicalize(path).map_err(failed)?;
-        let stamp = stamp(&fs::metadata(&real).map_err(failed)?);
-        let note =
-            self.directory.join("measured").join(Digest::of(real.as_os_str().as_encoded_bytes()).hex());
-        if let Some(known) = fs::read_to_string(&note).ok().and_then(|text| recall(&text, &stamp)) {
-            return Ok(known);
+        let metadata = fs::metadata(path).map_err(failed)?;
+        let stamp = Stamp::of(&metadata);
+        if let Some(KnownDigest { sha256, git: Some(git) }) = self.known.recall(path, &stamp)
+            && is_commit(&git)
+        {
+            return Ok(Measured { size: metadata.len(), sha256, git });
         }
-        let copy = real.clone();
+        let copy = path.to_owned();
         let measured = tokio::task::spawn_blocking(move || measure(&copy)).await;
         let measured = measured.map_err(io::Error::other).flatten().map_err(failed)?;
-        let after = fs::metadata(&real).map_err(failed)?;
-        if self::stamp(&after) == stamp && is_settled(&after) {
-            make(&self.directory.join("measured"))?;
-            let text = format!("{stamp}\n{} {} {}\n", measured.size, measured.sha256, measured.git);
-            artifact::write_atomic(&note, text.as_bytes())
-                .map_err(|error| RemoteError::Io { path: note, source: io::Error::other(error) })?;
+        if stamp.is_still(&fs::metadata(path).map_err(failed)?) {
+            let known = KnownDigest { sha256: measured.sha256, git: Some(measured.git.clone()) };
+            self.known.note(path, &stamp, &known);
         }
         Ok(measured)
     }
@@ -145,79 +151,26 @@ fn make(directory: &Path) -> Result<(), RemoteError> {
     fs::create_dir_all(directory).map_err(|source| RemoteError::Io { path: directory.to_owned(), source })
 }
 
-/// Everything that changes when somebody writes to a file, or puts another in its place.
-fn stamp(metadata: &std::fs::Metadata) -> String {
-    use std::os::unix::fs::MetadataExt as _;
-    let (device, inode, size) = (metadata.dev(), metadata.ino(), metadata.size());
-    let (written, changed) = (metadata.mtime(), metadata.ctime());
-    format!("{device} {inode} {size} {written}.{} {changed}.{}", metadata.mtime_nsec(), metadata.ctime_nsec())
-}
-
-/// Whether the file's last change is so long ago that another one would have another time.
-fn is_settled(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed());
-    now.saturating_sub(metadata.ctime()) >= SETTLED_SECONDS
-}
-
-/// File systems tell times apart that lie this many seconds apart, and many tell smaller ones.
-const SETTLED_SECONDS: i64 = 3;
-
-/// What a note says, if it is about the file as it is now.
-fn recall(text: &str, stamp: &str) -> Option<Measured> {
-    let rest = text.strip_prefix(stamp)?.strip_prefix('\n')?;
-    let mut words = rest.split_whitespace();
-    let size = words.next()?.parse().ok()?;
-    let sha256 = Digest::parse(words.next()?).ok()?;
-    let git = words.next().filter(|git| is_commit(git))?.to_owned();
-    Some(Measured { size, sha256, git })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn in_the_past(path: &Path) {
-        // The time of the last change of a file cannot be set, so a note is written for the file as it is.
-        let metadata = fs::metadata(path).unwrap();
-        let measured = measure(path).unwrap();
-        let note = path
-            .parent()
-            .unwrap()
-            .join("measured")
-            .join(Digest::of(fs::canonicalize(path).unwrap().as_os_str().as_encoded_bytes()).hex());
-        fs::create_dir_all(note.parent().unwrap()).unwrap();
-        // Another digest than the true one shows where the answer comes from.
-        let text =
-            format!("{}\n{} {} {}\n", stamp(&metadata), measured.size, Digest::of("noted"), measured.git);
-        fs::write(note, text).unwrap();
-    }
-
     #[tokio::test]
     async fn what_was_measured_is_remembered_until_the_file_changes() {
         let directory = tempfile::tempdir().unwrap();
-        let store = Store::new(directory.path().to_owned());
+        let store = Store::new(directory.path().to_owned(), false);
         let path = directory.path().join("x");
         fs::write(&path, "content").unwrap();
         assert_eq!(store.measured(&path).await.unwrap().sha256, Digest::of("content"));
-        assert!(!directory.path().join("measured").exists(), "a file that has just changed was noted");
-        in_the_past(&path);
+        assert!(!directory.path().join("measured").exists(), "a file that has only just changed was noted");
+        // Another digest than the true one shows where the answer comes from.
+        let known = KnownDigest { sha256: Digest::of("noted"), git: Some("0".repeat(40)) };
+        let stamp = Stamp::long_ago(&fs::metadata(&path).unwrap());
+        store.known.note(&path, &stamp, &known);
         assert_eq!(store.measured(&path).await.unwrap().sha256, Digest::of("noted"));
-        fs::write(&path, "CONTENT").unwrap();
-        assert_eq!(store.measured(&path).await.unwrap().sha256, Digest::of("CONTENT"));
-        in_the_past(&path);
-        let other = directory.path().join("y");
-        fs::write(&other, "CONTENT").unwrap();
-        fs::rename(&other, &path).unwrap();
-        assert_eq!(store.measured(&path).await.unwrap().sha256, Digest::of("CONTENT"));
-    }
-
-    #[test]
-    fn notes_of_other_forms_are_none() {
-        let good = format!("s\n7 {} {}\n", Digest::of("x"), "0".repeat(40));
-        assert_eq!(recall(&good, "s").unwrap().size, 7);
-        for text in ["", "s", "s\n", "t\n7 x y", "s\n7 x y", &good.replace('0', "é")] {
-            assert!(recall(text, "s").is_none(), "{text}");
-        }
+        let anew = Store::new(directory.path().to_owned(), true);
+        assert_eq!(anew.measured(&path).await.unwrap().sha256, Digest::of("content"));
+        store.known.note(&path, &stamp, &KnownDigest { git: None, ..known });
+        assert_eq!(store.measured(&path).await.unwrap().sha256, Digest::of("content"));
     }
 }

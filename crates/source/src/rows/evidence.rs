@@ -2,7 +2,7 @@
 
 use record::{ImageState, ImageStatus, RewardMean, Trajectory};
 
-use super::table::{Columns, Notes};
+use super::table::{Columns, Notes, uncompared};
 use crate::read::{FieldFault, Row, RowProblem, Spot, Surrogates};
 
 /// How trajectories are read; their messages are skipped.
@@ -13,7 +13,7 @@ pub(crate) const TRAJECTORIES: Columns<Trajectory> = Columns {
     surrogates: Surrogates::Mend,
     fatal: |_| false,
     parse: trajectory,
-    compare: |_, _, _| {},
+    compare: uncompared,
 };
 
 /// How mean rewards are read.
@@ -27,7 +27,7 @@ pub(crate) const REWARD_MEANS: Columns<RewardMean> = Columns {
         matches!(problem, RowProblem::NonFinite(_) | RowProblem::TooLarge | RowProblem::Value(_))
     },
     parse: reward_mean,
-    compare: |_, _, _| {},
+    compare: uncompared,
 };
 
 /// How states of images are read.
@@ -38,7 +38,7 @@ pub(crate) const IMAGE_STATES: Columns<ImageState> = Columns {
     surrogates: Surrogates::Mend,
     fatal: |_| false,
     parse: image_state,
-    compare: |_, _, _| {},
+    compare: uncompared,
 };
 
 fn trajectory(row: &mut Row, notes: &mut Notes, spot: &Spot) -> Result<Trajectory, FieldFault> {

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use ident::TaskId;
 
-use super::table::{Columns, Notes, Placed};
-use crate::read::{Faults, FieldFault, Row, Spot, Surrogates};
+use super::table::{Columns, Compare, Notes};
+use crate::read::{FieldFault, Row, Spot, Surrogates};
 
 /// How ids are read: bare texts, one a line or in a JSON array, or rows with `task_id` or `instance_id`.
 ///
@@ -38,11 +38,12 @@ fn parse(row: &mut Row, _: &mut Notes, _: &Spot) -> Result<TaskId, FieldFault> {
 }
 
 /// An id that stands twice is kept twice and counted: a list is read as a set by whoever needs one.
-fn compare(rows: &[Placed<TaskId>], notes: &mut Notes, _: &mut Faults) {
-    let mut seen = HashSet::with_capacity(rows.len());
-    for row in rows {
-        if !seen.insert(row.record.as_str()) {
-            notes.count("ids that stand in the list more than once", 1, &row.spot);
+fn compare() -> Compare<TaskId> {
+    let mut seen = HashSet::new();
+    Box::new(move |id, spot, notes| {
+        if !seen.insert(id.clone()) {
+            notes.count("ids that stand in the list more than once", 1, spot);
         }
-    }
+        Ok(())
+    })
 }

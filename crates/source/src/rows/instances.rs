@@ -1,12 +1,14 @@
 //! Task candidates with their patches.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io::{self, Write};
 
-use ident::{TaskId, TaskIdError};
+use ident::{Digest, Sha256Writer, TaskId, TaskIdError};
 use record::Instance;
 
-use super::table::{Columns, Notes, Placed};
-use crate::read::{Faults, FieldFault, Row, RowProblem, Spot, Surrogates};
+use super::table::{Columns, Compare, Notes, uncompared};
+use crate::read::{FieldFault, Row, RowProblem, Spot, Surrogates};
 
 /// How instances are read: every text decides what a task is, so nothing is mended.
 pub(crate) const INSTANCES: Columns<Instance> = Columns {
@@ -59,6 +61,45 @@ pub struct InstanceKey {
     pub repo: String,
     /// The collection's image for the repository, as given.
     pub image_name: String,
+    /// Tells the row from others of the same id; none when only the keys were read.
+    pub row: Option<Digest>,
+}
+
+impl InstanceKey {
+    /// The key of a whole row.
+    pub fn of(instance: &Instance) -> Self {
+        let Instance { instance_id, repo, image_name, .. } = instance;
+        Self {
+            instance_id: instance_id.clone(),
+            repo: repo.clone(),
+            image_name: image_name.clone(),
+            row: Some(row_digest(instance)),
+        }
+    }
+}
+
+/// A digest over everything that a row says, each text with its length. It is compared with others of its own kind and
+/// written nowhere.
+fn row_digest(instance: &Instance) -> Digest {
+    let Instance { instance_id, patch, fail_to_pass, pass_to_pass, image_name, repo, problem_statement } =
+        instance;
+    let mut hash = Sha256Writer::new(io::sink());
+    let mut add = |text: &str| {
+        let length = (text.len() as u64).to_le_bytes();
+        hash.write_all(&length)
+            .and_then(|()| hash.write_all(text.as_bytes()))
+            .expect("a sink takes everything");
+    };
+    for text in [instance_id.as_str(), patch, image_name, repo, problem_statement] {
+        add(text);
+    }
+    for list in [fail_to_pass, pass_to_pass] {
+        add(&list.len().to_string());
+        for test in list {
+            add(test);
+        }
+    }
+    hash.finish().0
 }
 
 /// How instances are read when only their keys are asked for. Rows that repeat an id are all kept: whether they are
@@ -72,38 +113,38 @@ pub(crate) const INSTANCE_KEYS: Columns<InstanceKey> = Columns {
     parse: |row, _, _| {
         let instance_id = row.task_id("instance_id")?;
         let image_name = row.text("image_name")?;
-        Ok(InstanceKey { instance_id, image_name, repo: row.text("repo")? })
+        Ok(InstanceKey { instance_id, image_name, repo: row.text("repo")?, row: None })
     },
-    compare: |_, _, _| {},
+    compare: uncompared,
 };
 
+/// The first row of an id.
+struct First {
+    id: TaskId,
+    row: Digest,
+    spot: Spot,
+}
+
 /// Finds rows of one id that differ, and ids that differ in case only. Exact repetitions are kept and counted.
-fn compare(rows: &[Placed<Instance>], notes: &mut Notes, faults: &mut Faults) {
-    let mut seen: HashMap<String, usize> = HashMap::with_capacity(rows.len());
-    for (at, row) in rows.iter().enumerate() {
-        let id = row.record.instance_id.as_str();
-        let first = match seen.entry(id.to_lowercase()) {
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(at);
-                continue;
+fn compare() -> Compare<Instance> {
+    let mut seen: HashMap<String, First> = HashMap::new();
+    Box::new(move |instance, spot, notes| {
+        let (id, row) = (&instance.instance_id, row_digest(instance));
+        let first = match seen.entry(id.as_str().to_lowercase()) {
+            Entry::Vacant(entry) => {
+                entry.insert(First { id: id.clone(), row, spot: spot.clone() });
+                return Ok(());
             }
-            std::collections::hash_map::Entry::Occupied(entry) => &rows[*entry.get()],
+            Entry::Occupied(entry) => entry.into_mut(),
         };
-        if first.record.instance_id != row.record.instance_id {
-            let other = first.record.instance_id.to_string();
-            faults.push(row.fault(
-                id,
-                "instance_id",
-                RowProblem::CaseOnly { other, first: first.spot.clone() },
-            ));
-        } else if first.record != row.record {
-            faults.push(row.fault(
-                id,
-                "instance_id",
-                RowProblem::Contradiction { first: first.spot.clone() },
-            ));
+        let problem = if first.id != *id {
+            RowProblem::CaseOnly { other: first.id.to_string(), first: first.spot.clone() }
+        } else if first.row != row {
+            RowProblem::Contradiction { first: first.spot.clone() }
         } else {
-            notes.count("rows that repeat an earlier row exactly", 1, &row.spot);
-        }
-    }
+            notes.count("rows that repeat an earlier row exactly", 1, spot);
+            return Ok(());
+        };
+        Err(FieldFault::new("instance_id", problem))
+    })
 }

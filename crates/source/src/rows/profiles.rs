@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use ident::Digest;
 use record::Profile;
 
-use super::table::{Columns, Notes, Placed};
-use crate::read::{Faults, FieldFault, Row, RowProblem, Spot, Surrogates};
+use super::table::{Columns, Compare, Notes};
+use crate::read::{FieldFault, Row, RowProblem, Spot, Surrogates};
 
 /// How profiles are read: their words become commands, so nothing is mended.
 pub(crate) const PROFILES: Columns<Profile> = Columns {
@@ -56,19 +56,17 @@ fn parse(row: &mut Row, _: &mut Notes, _: &Spot) -> Result<Profile, FieldFault> 
 }
 
 /// Finds repositories with two profiles that differ.
-fn compare(rows: &[Placed<Profile>], notes: &mut Notes, faults: &mut Faults) {
-    let mut seen: HashMap<&str, usize> = HashMap::new();
-    for (at, row) in rows.iter().enumerate() {
-        let repo = row.record.repo.as_str();
-        let Some(&first) = seen.get(repo) else {
-            seen.insert(repo, at);
-            continue;
-        };
-        if rows[first].record == row.record {
-            notes.count("rows that repeat an earlier row exactly", 1, &row.spot);
-        } else {
-            let problem = RowProblem::Contradiction { first: rows[first].spot.clone() };
-            faults.push(row.fault(repo, "repo", problem));
+fn compare() -> Compare<Profile> {
+    let mut seen: HashMap<String, (Profile, Spot)> = HashMap::new();
+    Box::new(move |profile, spot, notes| match seen.get(&profile.repo) {
+        None => {
+            seen.insert(profile.repo.clone(), (profile.clone(), spot.clone()));
+            Ok(())
         }
-    }
+        Some((first, _)) if first == profile => {
+            notes.count("rows that repeat an earlier row exactly", 1, spot);
+            Ok(())
+        }
+        Some((_, first)) => Err(FieldFault::new("repo", RowProblem::Contradiction { first: first.clone() })),
+    })
 }

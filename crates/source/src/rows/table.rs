@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ident::Digest;
-
-use crate::file::{FileInput, Format};
+use crate::file::{FileIdentity, FileInput, Format};
 use crate::read::{
-    Faults, FieldFault, Place, RawError, RawRow, Row, RowFault, RowProblem, Spot, Surrogates, read_csv,
-    read_parquet, read_raw, salvage_id,
+    Faults, FieldFault, Place, RawError, RawRow, Row, RowProblem, Spot, Surrogates, read_csv, read_parquet,
+    read_raw, salvage_id,
 };
 
 /// How the rows of one role are read.
@@ -25,37 +23,25 @@ pub(crate) struct Columns<T: 'static> {
     pub fatal: fn(&RowProblem) -> bool,
     /// Makes a record of one row.
     pub parse: fn(&mut Row, &mut Notes, &Spot) -> Result<T, FieldFault>,
-    /// Looks at all rows together, once each of them is a record; what it finds refuses the source.
-    pub compare: fn(&[Placed<T>], &mut Notes, &mut Faults),
+    /// Makes what holds the records of a source against each other.
+    pub compare: fn() -> Compare<T>,
 }
 
-/// A record and where it came from.
-#[derive(Debug)]
-pub(crate) struct Placed<T> {
-    pub spot: Spot,
-    pub offset: u64,
-    pub record: T,
-}
+/// Holds each record of a source against the earlier ones; what it finds refuses the source.
+pub(crate) type Compare<T> = Box<dyn FnMut(&T, &Spot, &mut Notes) -> Result<(), FieldFault>>;
 
-impl<T> Placed<T> {
-    /// A fault of this row.
-    pub(crate) fn fault(&self, id: &str, field: &str, problem: RowProblem) -> RowFault {
-        RowFault {
-            file: Arc::clone(&self.spot.file),
-            place: self.spot.place,
-            offset: self.offset,
-            id: Some(id.to_owned()),
-            field: Some(field.to_owned()),
-            problem,
-        }
-    }
+/// Compares nothing.
+pub(crate) fn uncompared<T>() -> Compare<T> {
+    Box::new(|_, _, _| Ok(()))
 }
 
 /// What was read of a source.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    /// The records in the order of the files and of their rows.
+    /// What is kept of the records, in the order of the files and of their rows.
     pub rows: Vec<T>,
+    /// How many records there are, kept or not.
+    pub read: u64,
     /// What is worth telling.
     pub notes: Notes,
     /// Rows that were left out.
@@ -67,8 +53,8 @@ pub(crate) struct Table<T> {
 /// What was read of one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileFacts {
-    /// Digest of the file as it lies there.
-    pub digest: Digest,
+    /// Which file it was.
+    pub identity: FileIdentity,
     /// How many of its rows are records.
     pub rows: u64,
 }
@@ -107,7 +93,7 @@ impl Notes {
             marks => all.push(format!("{marks} files begin with a byte order mark, which was skipped")),
         }
         for (what, (number, spot)) in self.counted {
-            all.push(format!("{what}: {number}, first at {}", spot.place));
+            all.push(format!("{what}: {number}, first at {spot}"));
         }
         if !self.unread.is_empty() {
             let columns: Vec<_> =
@@ -118,25 +104,33 @@ impl Notes {
     }
 }
 
-/// Reads the files of one source, one after the other.
-pub(crate) struct TableReader<'c, T: 'static> {
+/// Reads the files of one source, one after the other, and keeps of each record what `keep` makes of it.
+pub(crate) struct TableReader<'c, T: 'static, U> {
     columns: &'c Columns<T>,
-    rows: Vec<Placed<T>>,
+    compare: Compare<T>,
+    keep: &'c dyn Fn(T) -> Option<U>,
+    rows: Vec<U>,
+    read: u64,
     notes: Notes,
     faults: Faults,
+    contradictions: Faults,
     refused: bool,
     blank_lines: u64,
     strict: bool,
 }
 
-impl<'c, T> TableReader<'c, T> {
+impl<'c, T, U> TableReader<'c, T, U> {
     /// A reader without rows. With `strict` every bad row refuses the source.
-    pub(crate) fn new(columns: &'c Columns<T>, strict: bool) -> Self {
+    pub(crate) fn new(columns: &'c Columns<T>, strict: bool, keep: &'c dyn Fn(T) -> Option<U>) -> Self {
         Self {
             columns,
+            compare: (columns.compare)(),
+            keep,
             rows: Vec::new(),
+            read: 0,
             notes: Notes::default(),
             faults: Faults::default(),
+            contradictions: Faults::default(),
             refused: false,
             blank_lines: 0,
             strict,
@@ -147,8 +141,8 @@ impl<'c, T> TableReader<'c, T> {
     pub(crate) fn read(&mut self, input: &FileInput) -> Result<FileFacts, RawError> {
         let file: Arc<str> = input.shown.to_string_lossy().into();
         let columns = self.columns;
-        let before = self.rows.len();
-        let digest = match input.form.format {
+        let before = self.read;
+        let identity = match input.form.format {
             Format::JsonLines | Format::JsonArray | Format::TextLines => {
                 let lines = input.form.format == Format::TextLines;
                 let facts = read_raw(input, &mut |raw| {
@@ -157,7 +151,7 @@ impl<'c, T> TableReader<'c, T> {
                 })?;
                 self.blank_lines += facts.blank_lines;
                 self.notes.marks += u64::from(facts.bom);
-                facts.digest
+                facts.identity
             }
             Format::Csv => {
                 let mut content = input.open()?.ok_or(RawError::NotAFile)?;
@@ -168,15 +162,15 @@ impl<'c, T> TableReader<'c, T> {
                 content.finish()?
             }
             Format::Parquet => {
-                let (content, digest) = input.open_seekable()?.ok_or(RawError::NotAFile)?;
-                let facts = read_parquet(content, columns.wanted, &mut |place, row| {
+                let (plain, content) = input.open_seekable()?.ok_or(RawError::NotAFile)?;
+                let facts = read_parquet(plain, columns.wanted, &mut |place, row| {
                     self.accept(&file, place, 0, row, None);
                 })?;
                 self.notes.unread(facts.others, facts.rows);
-                digest
+                content.finish()?
             }
         };
-        Ok(FileFacts { digest, rows: (self.rows.len() - before) as u64 })
+        Ok(FileFacts { identity, rows: self.read - before })
     }
 
     fn accept(
@@ -200,8 +194,14 @@ impl<'c, T> TableReader<'c, T> {
         });
         match record {
             // Once the source is refused the records are of no use: only the faults are.
-            Ok(record) if !self.refused => self.rows.push(Placed { spot, offset, record }),
-            Ok(_) => {}
+            Ok(_) if self.refused => {}
+            Ok(record) => {
+                self.read += 1;
+                if let Err(fault) = (self.compare)(&record, &spot, &mut self.notes) {
+                    self.contradictions.push(fault.at(file, place, offset, id));
+                }
+                self.rows.extend((self.keep)(record));
+            }
             Err(fault) => {
                 if self.strict || (self.columns.fatal)(&fault.problem) {
                     self.refused = true;
@@ -212,19 +212,16 @@ impl<'c, T> TableReader<'c, T> {
         }
     }
 
-    /// Compares all rows and gives them.
-    pub(crate) fn finish(mut self) -> Result<Table<T>, Faults> {
-        if self.refused {
-            return Err(self.faults);
+    /// Gives what was kept, unless the source is refused.
+    pub(crate) fn finish(self) -> Result<Table<U>, Faults> {
+        let Self { rows, read, notes, faults, contradictions, refused, blank_lines, .. } = self;
+        if refused {
+            return Err(faults);
         }
-        let mut contradictions = Faults::default();
-        (self.columns.compare)(&self.rows, &mut self.notes, &mut contradictions);
         if !contradictions.is_empty() {
             return Err(contradictions);
         }
-        let rows = self.rows.into_iter().map(|row| row.record).collect();
-        let Self { notes, faults, blank_lines, .. } = self;
-        Ok(Table { rows, notes, faults, blank_lines })
+        Ok(Table { rows, read, notes, faults, blank_lines })
     }
 }
 

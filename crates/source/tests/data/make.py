@@ -39,7 +39,8 @@ pq.write_table(
     use_dictionary=False,
     compression="zstd",
 )
-pq.write_table(instances(pa.string()), "brotli.parquet", compression="brotli")
+for codec in ["brotli", "lz4"]:
+    pq.write_table(instances(pa.string()), f"{codec}.parquet", compression=codec)
 
 # Lists as JSON inside texts, columns of an earlier revision, another order, and none of problem_statement.
 encoded = instances(pa.string()).to_pydict()

@@ -6,13 +6,13 @@ use std::path::Path;
 use ident::Digest;
 use record::SourceRole;
 use serde_json::{Value, json};
-use source::{Faults, Place, Reading, Records, RowProblem, SourceError, SourceSpec, Spot, load};
+use source::{Faults, Keep, Place, Reading, Records, RowProblem, SourceError, SourceSpec, Spot, load};
 
 fn read(base: &Path, path: &str, role: SourceRole) -> Result<Records, SourceError> {
-    reading(base, path, role, Reading::default())
+    reading(base, path, role, &Reading::default())
 }
 
-fn reading(base: &Path, path: &str, role: SourceRole, reading: Reading) -> Result<Records, SourceError> {
+fn reading(base: &Path, path: &str, role: SourceRole, reading: &Reading) -> Result<Records, SourceError> {
     let spec = SourceSpec::file("s", path, role);
     load(&spec, base, reading)
 }
@@ -49,7 +49,7 @@ fn faults(result: Result<Records, SourceError>) -> Vec<Fault> {
 fn strictly(file: &str, text: impl AsRef<[u8]>, role: SourceRole) -> Faults {
     let base = tempfile::tempdir().unwrap();
     fs::write(base.path().join(file), text).unwrap();
-    match reading(base.path(), file, role, Reading { strict: true, ..Reading::default() }) {
+    match reading(base.path(), file, role, &Reading { strict: true, ..Reading::default() }) {
         Err(SourceError::Rows { faults, .. }) => faults,
         other => panic!("the rows were accepted, or refused otherwise: {other:?}"),
     }
@@ -157,7 +157,10 @@ fn instances_that_contradict_or_collide_are_refused_and_repetitions_are_counted(
     let repeated = [lines[0].as_str(), &lines[0]].join("\n");
     let records = read_text("x.jsonl", repeated, SourceRole::Instances).unwrap();
     assert_eq!(records.report().rows, 2);
-    assert_eq!(records.report().notes, ["rows that repeat an earlier row exactly: 1, first at line 2"]);
+    assert_eq!(
+        records.report().notes,
+        ["rows that repeat an earlier row exactly: 1, first at x.jsonl, line 2"]
+    );
 }
 
 #[test]
@@ -170,8 +173,8 @@ fn evidence_is_mended_and_counted_where_instances_are_refused() {
     assert_eq!(
         loaded.report.notes,
         [
-            "lone surrogates that were replaced by U+FFFD: 2, first at line 1",
-            "rows without a model: 1, first at line 1",
+            "lone surrogates that were replaced by U+FFFD: 2, first at x.jsonl, line 1",
+            "rows without a model: 1, first at x.jsonl, line 1",
             "columns that are not read, with their row counts: messages (1)"
         ]
     );
@@ -252,7 +255,7 @@ fn id_lists_are_lines_texts_or_objects() {
     };
     let (found, report) = ids("x.txt", "a.1\r\n\r\na.2\na.1");
     assert_eq!((found.as_str(), report.blank_lines), ("a.1 a.2 a.1", 1));
-    assert_eq!(report.notes, ["ids that stand in the list more than once: 1, first at line 4"]);
+    assert_eq!(report.notes, ["ids that stand in the list more than once: 1, first at x.txt, line 4"]);
     assert_eq!(
         ids("x.json", "[\"a.1\", {\"task_id\": \"a.2\"}, {\"instance_id\": \"a.3\"}]").0,
         "a.1 a.2 a.3"
@@ -267,7 +270,7 @@ fn id_lists_are_lines_texts_or_objects() {
 fn places_that_are_no_data_are_refused_by_name() {
     let base = tempfile::tempdir().unwrap();
     let missing = read(base.path(), "missing.jsonl", SourceRole::Ids).unwrap_err();
-    assert!(matches!(missing, SourceError::Io { .. }));
+    assert!(matches!(missing, SourceError::Absent { .. }));
     assert_eq!(missing.to_string().matches("missing.jsonl").count(), 1, "{missing}");
     fs::create_dir(base.path().join("d.jsonl")).unwrap();
     assert!(matches!(read(base.path(), "d.jsonl", SourceRole::Ids), Err(SourceError::WrongPlace { .. })));
@@ -286,7 +289,7 @@ fn a_directory_gives_ids_or_task_directories() {
     }
     let read = |role| {
         let spec = SourceSpec::dir("t", "tasks", role);
-        load(&spec, base.path(), Reading::default())
+        load(&spec, base.path(), &Reading::default())
     };
     let Records::Ids(ids) = read(SourceRole::Ids).unwrap() else { panic!("another role came back") };
     let Records::Tasks(tasks) = read(SourceRole::Tasks).unwrap() else { panic!("another role came back") };
@@ -379,7 +382,7 @@ fn keys_are_read_without_the_columns_that_nobody_asks_for() {
             base.path(),
             "x.jsonl",
             SourceRole::Instances,
-            Reading { keys_only: true, ..Reading::default() },
+            &Reading { keep: Keep::Keys { whole: false }, ..Reading::default() },
         );
         match found {
             Ok(Records::InstanceKeys(loaded)) => loaded,

@@ -2,7 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use ident::TaskId;
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+use parquet::column::writer::ColumnWriterImpl;
+use parquet::data_type::{ByteArray, ByteArrayType};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 use record::{Instance, RewardMean, SourceRole, Trajectory};
 use source::{Loaded, Place, Reading, Records, RowProblem, SourceError, SourceSpec, load};
@@ -13,7 +21,7 @@ fn data() -> PathBuf {
 
 fn read(base: &Path, path: &str, role: SourceRole, strict: bool) -> Result<Records, SourceError> {
     let spec = SourceSpec::file("s", path, role);
-    load(&spec, base, Reading { strict, ..Reading::default() })
+    load(&spec, base, &Reading { strict, ..Reading::default() })
 }
 
 fn instances(path: &str) -> Loaded<Instance> {
@@ -45,9 +53,13 @@ fn every_kind_of_text_column_gives_the_same_rows() {
     assert_eq!(first.rows[0].pass_to_pass, Vec::<String>::new());
     assert_eq!(first.rows[1].patch, "é\0\u{2028}");
     assert_eq!(first.rows[1].problem_statement, "");
-    assert_eq!(first.report.notes, ["rows without a problem statement: 1, first at row group 1, row 2"]);
-    for other in ["large-string.parquet", "string-view.parquet", "dictionary.parquet", "old-lists.parquet"] {
-        assert_eq!(instances(other).rows, first.rows, "{other}");
+    assert_eq!(
+        first.report.notes,
+        ["rows without a problem statement: 1, first at string.parquet, row group 1, row 2"]
+    );
+    // And every compression that their writer knows.
+    for other in ["large-string", "string-view", "dictionary", "old-lists", "brotli", "lz4"] {
+        assert_eq!(instances(&format!("{other}.parquet")).rows, first.rows, "{other}");
     }
 }
 
@@ -113,8 +125,8 @@ fn numbers_keep_their_exact_value() {
 
 #[test]
 fn files_that_cannot_be_read_say_why() {
-    let brotli = read(&data(), "brotli.parquet", SourceRole::Instances, false).unwrap_err().to_string();
-    assert!(brotli.contains("row group 1, column `instance_id` cannot be read"), "{brotli}");
+    let columns = read(&data(), "runs.parquet", SourceRole::Profiles, false).unwrap_err().to_string();
+    assert!(columns.contains("runs.parquet: has none of the columns that are read: `repo`"), "{columns}");
     let base = tempfile::tempdir().unwrap();
     let whole = fs::read(data().join("runs.parquet")).unwrap();
     for (name, bytes) in [("cut.parquet", &whole[..whole.len() - 9]), ("text.parquet", &b"a,b\n1,2\n"[..])] {
@@ -138,6 +150,83 @@ fn packed_files_are_unpacked() {
         panic!("another role came back");
     };
     assert_eq!(loaded.rows, runs("runs.parquet").rows);
+}
+
+/// Writes one column of ids in one row group; what is written of it `write` decides.
+fn write_ids(
+    path: &Path,
+    schema: &str,
+    properties: WriterProperties,
+    write: impl FnOnce(&mut ColumnWriterImpl<'_, ByteArrayType>),
+) {
+    let schema = Arc::new(parse_message_type(&format!("message rows {{ {schema} }}")).unwrap());
+    let mut writer =
+        SerializedFileWriter::new(fs::File::create(path).unwrap(), schema, Arc::new(properties)).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    write(column.typed::<ByteArrayType>());
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+const IDS: &str = "required binary task_id (STRING);";
+
+#[test]
+fn every_compression_of_the_format_but_one_is_read() {
+    let base = tempfile::tempdir().unwrap();
+    let ids: Vec<String> = (0..3000).map(|n| format!("o__a.0123abcd.pr_{n}")).collect();
+    for (name, codec) in [
+        ("none", Compression::UNCOMPRESSED),
+        ("snappy", Compression::SNAPPY),
+        ("gzip", Compression::GZIP(GzipLevel::default())),
+        ("brotli", Compression::BROTLI(BrotliLevel::default())),
+        ("lz4", Compression::LZ4),
+        ("lz4-raw", Compression::LZ4_RAW),
+        ("zstd", Compression::ZSTD(ZstdLevel::default())),
+    ] {
+        let file = format!("{name}.parquet");
+        let properties = WriterProperties::builder().set_compression(codec).build();
+        write_ids(&base.path().join(&file), IDS, properties, |column| {
+            let values: Vec<ByteArray> = ids.iter().map(|id| id.as_str().into()).collect();
+            column.write_batch(&values, None, None).unwrap();
+        });
+        let Records::Ids(loaded) = read(base.path(), &file, SourceRole::Ids, false).unwrap() else {
+            panic!("another role came back");
+        };
+        let read: Vec<_> = loaded.rows.iter().map(TaskId::as_str).collect();
+        assert_eq!(read, ids, "{name}");
+    }
+}
+
+#[test]
+fn a_few_bytes_that_stand_for_very_many_values_are_refused() {
+    let base = tempfile::tempdir().unwrap();
+    let lists = "required binary instance_id (STRING); \
+                 optional group FAIL_TO_PASS (LIST) { repeated group list { optional binary element (STRING); } }";
+    let path = base.path().join("x.parquet");
+    let schema = Arc::new(parse_message_type(&format!("message rows {{ {lists} }}")).unwrap());
+    let file = fs::File::create(&path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<ByteArrayType>().write_batch(&["a.1".into()], None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    // One list of absent elements, in one run.
+    let many = (1 << 24) + 1;
+    let mut repetition = vec![1; many];
+    repetition[0] = 0;
+    column.typed::<ByteArrayType>().write_batch(&[], Some(&vec![2; many]), Some(&repetition)).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    assert!(fs::metadata(&path).unwrap().len() < 100_000);
+    let message = read(base.path(), "x.parquet", SourceRole::Instances, false).unwrap_err().to_string();
+    assert!(
+        message.contains("`FAIL_TO_PASS` cannot be read") && message.contains("more than 16777216"),
+        "{message}"
+    );
 }
 
 proptest! {
