@@ -69,6 +69,8 @@ pub enum Command {
     Gc(Gc),
     /// Prints the digests of task directories.
     Digest(Digest),
+    /// Tells what a recorded log of tests is worth.
+    Grade(Grade),
     /// Prints the completions of a shell.
     Completions(Completions),
     /// Prints the man page.
@@ -380,6 +382,45 @@ pub struct Digest {
     /// Task directories.
     #[arg(required = true, value_hint = ValueHint::DirPath)]
     pub paths: Vec<PathBuf>,
+}
+
+/// `seatrial grade`.
+#[derive(Debug, Args)]
+pub struct Grade {
+    /// The log, or `-` for standard input.
+    // Not called `log`: arguments of one name share their value, and that name is the global `--log`.
+    #[arg(value_name = "LOG", value_hint = ValueHint::FilePath)]
+    pub recorded: PathBuf,
+    /// What ran the tests: pytest, unittest, lines, go, cargo, nextest, jest, mocha, vitest, node, tap, surefire, junit or ctrf.
+    #[arg(short = 'f', long, value_name = "NAME")]
+    pub framework: Option<grade::LogFormat>,
+    /// Tests that must pass, one or more; may be given several times.
+    #[arg(long, value_name = "ID", num_args = 1..)]
+    pub f2p: Vec<String>,
+    /// Tests that must not regress.
+    #[arg(long, value_name = "ID", num_args = 1..)]
+    pub p2p: Vec<String>,
+    /// Allows that no test is to be fixed: only regressions count then.
+    #[arg(long)]
+    pub p2p_only: bool,
+    /// Takes the required tests and the framework from a verifier's `tests/config.json`.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// Takes the required tests from a row of an instance: a JSON object with FAIL_TO_PASS and PASS_TO_PASS.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "config")]
+    pub instance: Option<PathBuf>,
+    /// Exit status of the runner, negative for a signal; without it, results and exit status are not compared.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub exit_status: Option<i32>,
+    /// Names tests in full, `package > suite > title`, where the runner's lines do not.
+    #[arg(long)]
+    pub full_names: bool,
+    /// Reads only what stands between two lines, of which each must be there once.
+    #[arg(long, value_names = ["BEGIN", "END"], num_args = 2)]
+    pub marks: Vec<String>,
+    /// Reads a `test_output.txt` of SWE-smith's harness: its marks, and its line about the time limit.
+    #[arg(long, conflicts_with = "marks")]
+    pub harness: bool,
 }
 
 /// `seatrial completions`.

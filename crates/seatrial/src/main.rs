@@ -95,6 +95,7 @@ fn run(cli: Cli, output: Output) -> Result {
         Command::Jobs(arguments) => command::jobs::run(output, directory, &arguments),
         Command::Gc(arguments) => command::gc::run(output, directory, &arguments),
         Command::Digest(arguments) => command::digest::run(output, directory, &arguments.paths),
+        Command::Grade(arguments) => command::grade::run(output, directory, &arguments),
         Command::Completions(arguments) => command::manual::completions(arguments.shell),
         Command::Man => command::manual::man(),
     }

@@ -4,6 +4,7 @@ pub mod check;
 pub mod digest;
 pub mod doctor;
 pub mod gc;
+pub mod grade;
 pub mod init;
 pub mod jobs;
 pub mod manual;

@@ -12,6 +12,7 @@ mod command_line;
 mod docker;
 mod engines;
 mod gc;
+mod grade;
 mod hostile;
 mod interrupt;
 mod jobs;
