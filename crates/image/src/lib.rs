@@ -24,6 +24,7 @@ pub mod layout;
 pub mod reference;
 pub mod registry;
 pub mod rootfs;
+pub mod shards;
 pub mod store;
 pub mod unpack;
 
@@ -33,7 +34,7 @@ pub use error::ImageError;
 pub use host::{HostImage, HostInventory};
 pub use layout::Layout;
 pub use reference::{HOST_REFERENCE, ImageRef, ReferenceError, RemoteRef};
-pub use registry::{Credentials, Registry, RegistryOptions};
+pub use registry::{Credentials, LiveUnknown, Registry, RegistryOptions};
 pub use rootfs::{HostRoot, ImageConfig, Layer, RootImage, RunCommand, RunFailure, RunStep};
 pub use sources::ImageSources;
 pub use store::{Collected, LayerInfo, LayerKey, LayerStore, StoredLayer};

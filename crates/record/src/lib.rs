@@ -4,6 +4,7 @@
 
 mod document;
 mod evidence;
+mod images;
 mod instance;
 mod observation;
 mod plan;
@@ -14,6 +15,7 @@ mod task;
 mod verdict;
 
 pub use evidence::{ImageState, ImageStatus, RewardMean, Trajectory};
+pub use images::{Overflow, Placement, ShardConfig};
 pub use instance::{Instance, Profile};
 pub use observation::{FailureClass, Limits, Observation, Outcome, Reason, TrialKind};
 pub use plan::{PlanDocument, PlannedTask, PoolSummary, SourceInput, SweMaster};

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
-use reqwest::{Response, StatusCode, Url};
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue, LOCATION, WWW_AUTHENTICATE};
+use reqwest::{Method, Response, StatusCode, Url};
 use serde::Deserialize;
 
 use super::auth::{Challenge, challenge};
@@ -73,13 +73,28 @@ impl Client {
         accept: &str,
     ) -> Result<Response, ImageError> {
         let address = address(reference, tail)?;
+        let response = self.ask(reference, Method::GET, &address, accept).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(self.refusal(reference, &address, response).await)
+    }
+
+    /// Asks with authorisation, and again while an answer may pass. The last answer is returned whatever it says.
+    pub(super) async fn ask(
+        &self,
+        reference: &RemoteRef,
+        method: Method,
+        address: &Url,
+        accept: &str,
+    ) -> Result<Response, ImageError> {
         let key = (reference.host().to_owned(), reference.path().to_owned());
         let mut asked = false;
         let mut tried = 0;
         loop {
             let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
             tried += 1;
-            let sent = self.send(reference, &address, granted.as_ref(), accept).await;
+            let sent = self.send(reference, &method, address, granted.as_ref(), accept).await;
             let response = match sent {
                 Ok(response) => response,
                 Err(Sending::Final(error)) => return Err(error),
@@ -89,13 +104,10 @@ impl Client {
                     continue;
                 }
                 Err(Sending::Transport(error)) => {
-                    return Err(failed(reference, format!("GET {}: {}", address.path(), chain(&error))));
+                    return Err(failed(reference, format!("{method} {}: {}", address.path(), chain(&error))));
                 }
             };
             let status = response.status();
-            if status.is_success() {
-                return Ok(response);
-            }
             if status == StatusCode::UNAUTHORIZED && !asked {
                 asked = true;
                 // An old token may have run out; the challenge tells how to get another.
@@ -104,14 +116,23 @@ impl Client {
                 self.granted.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), header);
                 continue;
             }
-            if retry::is_passing(status.as_u16()) && tried < retry::TRIES {
-                let after = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok());
-                let wait = retry::wait(tried, after);
+            let wait = retry::wait(tried, retry::asked(response.headers()));
+            let response = if status == StatusCode::FORBIDDEN {
+                // Some registries say so what others say with 429.
+                let body = read_body(reference, response, MAX_ERROR).await.unwrap_or_default();
+                if !retry::is_too_many(&body) {
+                    return Err(self.denied(reference));
+                }
+                None
+            } else {
+                Some(response)
+            };
+            if (response.is_none() || retry::is_passing(status.as_u16())) && tried < retry::TRIES {
                 tracing::debug!(host = reference.host(), status = status.as_u16(), ?wait, "tries again");
                 tokio::time::sleep(wait).await;
                 continue;
             }
-            return Err(self.refusal(reference, &address, response).await);
+            return response.ok_or_else(|| failed(reference, "too many requests".to_owned()));
         }
     }
 
@@ -119,6 +140,7 @@ impl Client {
     async fn send(
         &self,
         reference: &RemoteRef,
+        method: &Method,
         address: &Url,
         granted: Option<&HeaderValue>,
         accept: &str,
@@ -126,7 +148,7 @@ impl Client {
         let mut target = address.clone();
         for _ in 0..=MAX_REDIRECTS {
             let client = if is_loopback(&target) { &self.loopback } else { &self.outside };
-            let mut request = client.get(target.clone()).header(ACCEPT, accept);
+            let mut request = client.request(method.clone(), target.clone()).header(ACCEPT, accept);
             if let Some(granted) = granted
                 && target.origin() == address.origin()
             {
@@ -142,8 +164,9 @@ impl Client {
                 .get(LOCATION)
                 .and_then(|location| location.to_str().ok())
                 .and_then(|location| target.join(location).ok());
-            let refuse =
-                |what: &str| Sending::Final(failed(reference, format!("GET {}: {what}", address.path())));
+            let refuse = |what: &str| {
+                Sending::Final(failed(reference, format!("{method} {}: {what}", address.path())))
+            };
             let next = next.ok_or_else(|| refuse("a redirect without an address"))?;
             if !may_connect(&next, is_loopback(address)) {
                 return Err(refuse("a redirect to an address without encryption, or to this machine"));
@@ -152,7 +175,7 @@ impl Client {
         }
         Err(Sending::Final(failed(
             reference,
-            format!("GET {}: more than {MAX_REDIRECTS} redirects", address.path()),
+            format!("{method} {}: more than {MAX_REDIRECTS} redirects", address.path()),
         )))
     }
 
@@ -225,8 +248,7 @@ impl Client {
                 return secret(reference, &format!("Bearer {token}"));
             }
             if retry::is_passing(status.as_u16()) && tried < retry::TRIES {
-                let after = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok());
-                tokio::time::sleep(retry::wait(tried, after)).await;
+                tokio::time::sleep(retry::wait(tried, retry::asked(response.headers()))).await;
                 continue;
             }
             if matches!(status.as_u16(), 401 | 403) {
@@ -245,7 +267,12 @@ impl Client {
         ImageError::Denied { host: host.to_owned(), what: reference.path().to_owned(), reason }
     }
 
-    async fn refusal(&self, reference: &RemoteRef, address: &Url, response: Response) -> ImageError {
+    pub(super) async fn refusal(
+        &self,
+        reference: &RemoteRef,
+        address: &Url,
+        response: Response,
+    ) -> ImageError {
         let status = response.status().as_u16();
         match status {
             401 | 403 => self.denied(reference),
@@ -311,7 +338,8 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn address(reference: &RemoteRef, tail: &str) -> Result<Url, ImageError> {
+/// The address of something in a repository.
+pub(super) fn address(reference: &RemoteRef, tail: &str) -> Result<Url, ImageError> {
     let host = if reference.host() == "docker.io" { "registry-1.docker.io" } else { reference.host() };
     let scheme = if host_is_loopback(host) { "http" } else { "https" };
     let text = format!("{scheme}://{host}/v2/{}/{tail}", reference.path());

@@ -1,4 +1,4 @@
-//! Images in registries: a thin client of the OCI distribution protocol, for pulling.
+//! Images in registries: a thin client of the OCI distribution protocol, for pulling and for asking what is there.
 //!
 //! Content goes to a blob cache in OCI layout form, verified on the way, and from there into the layer store.
 //! Sources: OCI distribution specification 1.1; the token flow of the Docker registry documentation.
@@ -8,6 +8,9 @@ mod client;
 mod credentials;
 mod pull;
 mod retry;
+mod snapshot;
+mod tags;
 
 pub use credentials::Credentials;
 pub use pull::{Registry, RegistryOptions};
+pub use snapshot::LiveUnknown;

@@ -48,11 +48,11 @@ impl RegistryOptions {
 /// Pulls images from registries. Clones share connections, tokens and the cache.
 #[derive(Clone)]
 pub struct Registry {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
-struct Shared {
-    client: Client,
+pub(super) struct Shared {
+    pub(super) client: Client,
     cache: BlobDirectory,
     limits: UnpackLimits,
     downloads: Semaphore,

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
 /// How often a request is tried in all.
 pub(super) const TRIES: u32 = 5;
 /// Longest wait before another try, whatever a registry asks for.
@@ -12,9 +15,27 @@ pub(super) fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// The wait after the `tried`-th try, from 1: what `Retry-After` says in seconds, else doubling from half a second.
-pub(super) fn wait(tried: u32, retry_after: Option<&str>) -> Duration {
-    let asked = retry_after.and_then(|text| text.trim().parse::<u64>().ok()).map(Duration::from_secs);
+/// Whether a refusal says that there were too many requests.
+pub(super) fn is_too_many(body: &[u8]) -> bool {
+    String::from_utf8_lossy(body).to_ascii_lowercase().contains("toomanyrequests")
+}
+
+/// How long a registry asks to wait: `Retry-After` in seconds or as a date.
+pub(super) fn asked(headers: &HeaderMap) -> Option<Duration> {
+    wanted(headers.get(RETRY_AFTER)?.to_str().ok()?, Timestamp::now())
+}
+
+fn wanted(text: &str, now: Timestamp) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().duration_since(now);
+    Some(Duration::try_from(until).unwrap_or_default())
+}
+
+/// The wait after the `tried`-th try, from 1: what the registry asks for, else doubling from half a second.
+pub(super) fn wait(tried: u32, asked: Option<Duration>) -> Duration {
     asked
         .unwrap_or_else(|| Duration::from_millis(500) * 2_u32.saturating_pow(tried.saturating_sub(1).min(10)))
         .min(MAX_WAIT)
@@ -29,9 +50,24 @@ mod tests {
         assert_eq!(wait(1, None), Duration::from_millis(500));
         assert_eq!(wait(3, None), Duration::from_secs(2));
         assert_eq!(wait(u32::MAX, None), MAX_WAIT);
-        assert_eq!(wait(1, Some("7")), Duration::from_secs(7));
-        assert_eq!(wait(1, Some("999999")), MAX_WAIT);
-        assert_eq!(wait(1, Some("Wed, 21 Oct 2026 07:28:00 GMT")), Duration::from_millis(500));
+        assert_eq!(wait(1, Some(Duration::from_secs(7))), Duration::from_secs(7));
+        assert_eq!(wait(1, Some(Duration::MAX)), MAX_WAIT);
         assert!(is_passing(429) && is_passing(503) && !is_passing(404) && !is_passing(401));
+    }
+
+    #[test]
+    fn registries_say_in_two_ways_when_to_come_back() {
+        let now = Timestamp::from_second(784_111_777).unwrap(); // Sun, 06 Nov 1994 08:49:37 GMT
+        let seconds = |text| wanted(text, now).map(|wait| wait.as_secs());
+        assert_eq!(seconds(" 7 "), Some(7));
+        assert_eq!(seconds("Sun, 06 Nov 1994 08:50:00 GMT"), Some(23));
+        assert_eq!(seconds("Sun, 06 Nov 1994 08:00:00 GMT"), Some(0));
+        assert_eq!(seconds("soon"), None);
+    }
+
+    #[test]
+    fn some_refusals_are_meant_to_pass() {
+        assert!(is_too_many(br#"{"errors":[{"code":"TOOMANYREQUESTS"}]}"#));
+        assert!(is_too_many(b"toomanyrequests: slow down") && !is_too_many(b"denied"));
     }
 }

@@ -8,4 +8,5 @@ mod real_dockerfiles;
 mod registry;
 mod sample;
 mod support;
+mod tags;
 mod unpack;

@@ -16,11 +16,11 @@ use crate::support::Workshop;
 /// `sailor:open sesame`, for the registry's password file.
 const PASSWORDS: &str = "sailor:$2b$04$99ic8ZzUUhtSFZ/heRQOgO/zEt7V9SPmMrD6upW47p9mMhm8EmhdO\n";
 
-fn runtime() -> tokio::runtime::Runtime {
+pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn options(shop: &Workshop) -> RegistryOptions {
+pub fn options(shop: &Workshop) -> RegistryOptions {
     RegistryOptions::new(shop.root.path().join("downloads"))
 }
 
@@ -31,22 +31,22 @@ fn pull(shop: &Workshop, options: RegistryOptions, reference: &str) -> Result<Fe
 }
 
 /// Writes a Docker configuration with a plain entry.
-fn log_in(shop: &Workshop, host: &str, auth: &str) -> Credentials {
+pub fn log_in(shop: &Workshop, host: &str, auth: &str) -> Credentials {
     let path = shop.root.path().join("config.json");
     fs::write(&path, format!("{{\"auths\":{{\"{host}\":{{\"auth\":\"{auth}\"}}}}}}")).unwrap();
     Credentials::load(&path).unwrap()
 }
 
 /// A running `docker-registry`; ended when dropped.
-struct RealRegistry {
+pub struct RealRegistry {
     child: Child,
-    host: String,
+    pub host: String,
     _data: tempfile::TempDir,
 }
 
 impl RealRegistry {
     /// Starts it, or says why not.
-    fn start(passwords: bool) -> Option<Self> {
+    pub fn start(passwords: bool) -> Option<Self> {
         let data = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let host = format!("127.0.0.1:{port}");
@@ -84,7 +84,7 @@ impl RealRegistry {
     }
 
     /// Puts the sample under `repository:1` (an index) and `repository:plain` (a manifest).
-    fn push(&self, repository: &str, sample: &Sample, password: Option<&str>) {
+    pub fn push(&self, repository: &str, sample: &Sample, password: Option<&str>) {
         let base = format!("http://{}/v2/{repository}", self.host);
         runtime().block_on(async {
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -180,23 +180,23 @@ fn passwords_are_used_and_refusals_explained() {
 
 /// One request as a server sees it.
 #[derive(Debug, Clone)]
-struct Asked {
-    path: String,
+pub struct Asked {
+    pub path: String,
     host: String,
     authorization: Option<String>,
     accept: Option<String>,
 }
 
-type Answer = (u16, Vec<(String, String)>, Vec<u8>);
+pub type Answer = (u16, Vec<(String, String)>, Vec<u8>);
 
 /// A server whose answers a test decides. It serves until the process ends.
-struct Server {
-    host: String,
+pub struct Server {
+    pub host: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
-    fn start(answer: impl Fn(&Asked, usize) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&Asked, usize) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -210,7 +210,7 @@ impl Server {
         Self { host, asked }
     }
 
-    fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 }
@@ -263,7 +263,7 @@ fn content(sample: &Sample, path: &str) -> Answer {
     }
 }
 
-fn header(name: &str, value: &str) -> (String, String) {
+pub fn header(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 

@@ -1,0 +1,98 @@
+//! What a registry has, and what earlier plans put where.
+
+use std::collections::BTreeMap;
+
+use ident::Digest;
+use serde::{Deserialize, Serialize};
+
+use super::Kind;
+
+/// The live tags of all shards, by shard. A shard whose tags are not known is no part of a snapshot: unknown is not zero.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    shards: Vec<BTreeMap<String, Option<String>>>,
+}
+
+impl Snapshot {
+    /// A registry with that many empty shards.
+    pub fn empty(shards: u32) -> Self {
+        Self { shards: vec![BTreeMap::new(); shards as usize] }
+    }
+
+    /// Tags with the digests of those that matter, one map a shard.
+    pub fn new(shards: Vec<BTreeMap<String, Option<String>>>) -> Self {
+        Self { shards }
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The tags of a shard.
+    pub fn tags(&self, shard: u32) -> impl Iterator<Item = &str> {
+        self.shards[shard as usize].keys().map(String::as_str)
+    }
+
+    /// How many tags a shard has.
+    pub fn count(&self, shard: u32) -> u64 {
+        self.shards[shard as usize].len() as u64
+    }
+
+    /// Adds a tag.
+    pub fn insert(&mut self, shard: u32, tag: impl Into<String>, digest: Option<String>) {
+        self.shards[shard as usize].insert(tag.into(), digest);
+    }
+
+    /// What a tag names in a shard.
+    pub(super) fn live(&self, shard: u32, tag: &str, digest: &str) -> Live {
+        match self.shards[shard as usize].get(tag) {
+            None => Live::Nothing,
+            Some(found) if found.as_deref() == Some(digest) => Live::ThatImage,
+            Some(_) => Live::Another,
+        }
+    }
+
+    /// The shards in which a tag is live, with what it names there.
+    pub(super) fn places<'a>(&'a self, tag: &'a str) -> impl Iterator<Item = (u32, Option<&'a str>)> {
+        (0_u32..)
+            .zip(&self.shards)
+            .filter_map(move |(shard, tags)| tags.get(tag).map(|digest| (shard, digest.as_deref())))
+    }
+
+    /// The digest of all tags, which a plan names as its input.
+    pub fn digest(&self) -> Digest {
+        let mut text = String::new();
+        for (number, tags) in self.shards.iter().enumerate() {
+            text.push_str(&format_args!("{number}\n").to_string());
+            for (tag, digest) in tags {
+                text.push_str(&format_args!("\t{tag}\t{}\n", digest.as_deref().unwrap_or("-")).to_string());
+            }
+        }
+        Digest::of(text)
+    }
+}
+
+/// What a tag names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Live {
+    Nothing,
+    ThatImage,
+    /// Another image, or one whose digest was not asked for.
+    Another,
+}
+
+/// Where an accepted plan put an image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Placed {
+    /// What the image is for.
+    pub kind: Kind,
+    /// Its key.
+    pub key: String,
+    /// The shard's repository, with registry and namespace.
+    pub repository: String,
+    /// The tag there.
+    pub tag: String,
+    /// Digest of the manifest.
+    pub digest: String,
+}
