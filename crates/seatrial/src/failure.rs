@@ -123,6 +123,11 @@ impl From<trial::TrialError> for Failure {
             E::NotOurs { .. } => {
                 Self::from_error(Exit::Usage, &error).hint("choose another name with --job-name")
             }
+            E::Artifact(artifact::ArtifactError::Invalid { path, .. }) => {
+                let directory = path.parent().unwrap_or(path).display();
+                Self::from_error(Exit::Conflict, &error)
+                    .hint(format!("move {directory} away, or choose another name with --job-name"))
+            }
             E::Job(job::JobError::Claimed { .. }) => Self::from_error(Exit::Conflict, &error),
             _ => Self::from_error(Exit::Failed, &error),
         }

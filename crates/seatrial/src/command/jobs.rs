@@ -102,7 +102,7 @@ fn list(output: Output, path: &Path) -> Result {
         }
     }
     output.json(&json!({
-        "schema": "seatrial/jobs/list/1",
+        "schema": "seatrial.jobs-list/1",
         "directory": path.display().to_string(),
         "jobs": jobs.iter().map(Summary::new).collect::<Vec<_>>(),
         "oddities": listing.oddities,
@@ -110,8 +110,19 @@ fn list(output: Output, path: &Path) -> Result {
     if jobs.is_empty() {
         output.print(format_args!("there is no job in {}", path.display()))?;
     } else {
-        let header =
-            ["job", "agents", "rewarded", "errored", "open", "of", "mean", "errors as 0", "started", "state"];
+        let header = [
+            "job",
+            "agents",
+            "rewarded",
+            "errored",
+            "ungraded",
+            "open",
+            "of",
+            "mean",
+            "errors as 0",
+            "started",
+            "state",
+        ];
         output.print(table(header, jobs.iter().map(job_row)))?;
     }
     for oddity in &listing.oddities {
@@ -120,7 +131,7 @@ fn list(output: Output, path: &Path) -> Result {
     Ok(())
 }
 
-fn job_row(job: &JobView) -> [String; 10] {
+fn job_row(job: &JobView) -> [String; 11] {
     let mut agents: Vec<_> = job.agents.iter().map(|group| agent(&group.name)).collect();
     if agents.is_empty() {
         agents = job.head.configured.iter().map(agent).collect();
@@ -132,6 +143,7 @@ fn job_row(job: &JobView) -> [String; 10] {
         agents.join(", "),
         job.tally.rewarded.to_string(),
         job.tally.errored.to_string(),
+        job.tally.ungraded.to_string(),
         job.open().to_string(),
         of,
         mean(job.tally.graded()),
@@ -143,7 +155,7 @@ fn job_row(job: &JobView) -> [String; 10] {
 
 fn show(output: Output, path: &Path) -> Result {
     let job = read(path)?;
-    output.json(&Named { schema: "seatrial/jobs/show/1", document: &job })?;
+    output.json(&Named { schema: "seatrial.jobs-show/1", document: &job })?;
     let started = job.head.started_at.map_or_else(String::new, |at| format!(", started {}", clock(at)));
     let id = job.head.id.as_ref().map_or_else(String::new, |id| format!(", id {}", printable(id.as_bytes())));
     output.print(format_args!("{}: {}{started}{id}", path.display(), job.head.state.name()))?;
@@ -228,7 +240,7 @@ fn watch(output: Output, path: &Path) -> Result {
         let (line, mean) = (counts(&job), means(&job));
         if said.as_ref() != Some(&line) {
             let document = Summary::new(&job);
-            output.json(&Named { schema: "seatrial/jobs/watch/1", document })?;
+            output.json(&Named { schema: "seatrial.jobs-watch/1", document })?;
             if !output.bars() {
                 output.print(&line)?;
             }

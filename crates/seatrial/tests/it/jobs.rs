@@ -82,6 +82,7 @@ fn a_list_says_how_far_each_job_is() {
         "1",
         "1",
         "0",
+        "0",
         "2",
         "1.000",
         "0.500",
@@ -95,6 +96,7 @@ fn a_list_says_how_far_each_job_is() {
         "(model)",
         "1",
         "0",
+        "0",
         "2",
         "3",
         "0.500",
@@ -107,7 +109,7 @@ fn a_list_says_how_far_each_job_is() {
     assert!(text.stderr.contains("left out: notes"), "{text:?}");
 
     let document = jobs.run(&["jobs", "list", "--json", "jobs"]).with_code(0).json();
-    assert_eq!(document["schema"], "seatrial/jobs/list/1");
+    assert_eq!(document["schema"], "seatrial.jobs-list/1");
     let job = &document["jobs"][0];
     assert_eq!((&job["planned"], &job["rewarded"], &job["pending"]), (&json!(2), &json!(1), &json!(0)));
     assert_eq!(job["mean_graded"], json!({"mean": 1.0, "over": 1}));
@@ -149,7 +151,7 @@ fn a_job_is_shown_trial_by_trial_with_what_is_odd() {
         assert!(!text.contains('\u{1b}') && !text.contains("second line"), "{text}");
     }
     let document = jobs.run(&["jobs", "show", "--json", "done"]).with_code(0).json();
-    assert_eq!(document["schema"], "seatrial/jobs/show/1");
+    assert_eq!(document["schema"], "seatrial.jobs-show/1");
     let trials = document["trials"].as_array().unwrap();
     let states: Vec<_> = trials.iter().map(|trial| trial["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["rewarded", "errored", "incomplete"]);
@@ -214,7 +216,7 @@ fn a_job_is_watched_until_it_ends() {
         "{text:?}"
     );
     let lines = document.end().with_code(0).json_lines();
-    assert!(lines.iter().all(|line| line["schema"] == "seatrial/jobs/watch/1"), "{lines:?}");
+    assert!(lines.iter().all(|line| line["schema"] == "seatrial.jobs-watch/1"), "{lines:?}");
     assert_eq!(lines.last().unwrap()["state"], "finished");
     let ended = |line: &Value| line["rewarded"].as_u64().unwrap() + line["errored"].as_u64().unwrap();
     assert!(lines.windows(2).all(|pair| ended(&pair[0]) <= ended(&pair[1])), "{lines:?}");

@@ -415,3 +415,43 @@ fn a_job_of_endless_trials_is_refused() {
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("4294967295 trials"), "{refused:?}");
 }
+
+#[test]
+fn only_what_has_no_reward_is_run_again() {
+    if !sandboxes_run() {
+        return;
+    }
+    let limit =
+        "[agent]\ntimeout_sec = 1\n[verifier]\ntimeout_sec = 60\n[environment]\nbuild_timeout_sec = 60\n";
+    let shelf = Shelf::new([
+        Task::new("solved"),
+        Task::new("silent").verifier("exit 0\n"),
+        // Graded all the same: it has a reward, beside what went wrong.
+        Task::new("late").settings(limit).solution("sleep 1000\n"),
+    ]);
+    let run = |rerun: &str| {
+        let ended = shelf.run_with(&["--agent", "oracle", "--job-name", "job", "--rerun", rerun]).ended;
+        assert_eq!(ended.code, Some(1), "one has no reward: {ended:?}");
+        results(&shelf.root().join("jobs/job"))
+    };
+    let first = run("nothing");
+    assert_eq!(run("passing"), first, "nothing failed for a passing reason");
+    let again = run("errored");
+    let changed: Vec<_> = again.iter().filter(|(path, inode)| first[*path] != **inode).collect();
+    assert_eq!((changed.len(), again.len()), (1, 3), "{changed:?}");
+    assert!(changed[0].0.to_string_lossy().contains("silent__"), "{changed:?}");
+}
+
+#[test]
+fn a_damaged_record_of_a_job_is_named_with_a_way_on() {
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("a")]);
+    shelf.run("nop", "job").ended.with_code(0);
+    std::fs::write(shelf.root().join("jobs/job/seatrial.json"), "{").unwrap();
+    let refused = shelf.run("nop", "job").ended.with_code(5);
+    assert!(refused.stderr.contains("jobs/job/seatrial.json"), "{refused:?}");
+    assert!(refused.stderr.contains("--job-name"), "{refused:?}");
+    shelf.run("nop", "other").ended.with_code(0);
+}

@@ -75,13 +75,16 @@ pub enum Rerun {
     Nothing,
     /// Those that failed for a passing reason.
     Passing,
-    /// All that have no reward.
+    /// All that have no reward. An agent that ran into its limit and was graded has one.
     Errored,
 }
 
 impl Rerun {
-    fn wants(self, outcome: &Outcome) -> bool {
-        match (self, outcome) {
+    fn wants(self, record: &TrialRecord) -> bool {
+        if valid_reward(record).is_some() {
+            return false;
+        }
+        match (self, &record.outcome) {
             (_, Outcome::Reward(_)) | (Self::Nothing, _) => false,
             (Self::Passing, Outcome::Failed { retryable, .. }) => *retryable,
             (Self::Errored, Outcome::Failed { .. }) => true,
@@ -284,7 +287,7 @@ impl Job {
         let (mut reports, mut left) = (Vec::new(), Vec::new());
         for (position, trial) in plan.trials().iter().enumerate() {
             match self.directory.ended(trial)? {
-                Some(record) if rerun.wants(&record.outcome) => {
+                Some(record) if rerun.wants(&record) => {
                     let place = self.directory.set_aside(&trial.name)?;
                     self.directory.log(&format!("{} is run again; before: {}", trial.name, place.display()));
                     left.push((position, trial));
