@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use ident::{CanonicalError, Digest, RepoKey, TaskId, to_canonical_json};
-use record::Instance;
+use ident::{Digest, RepoKey, TaskId};
 
 use crate::{InputError, Note, PlanInput};
 
@@ -22,16 +21,6 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Reduces an instance; its digest is that of the row's canonical JSON.
-    pub fn of(instance: &Instance) -> Result<Self, CanonicalError> {
-        Ok(Self {
-            id: instance.instance_id.to_string(),
-            repo: instance.repo.clone(),
-            image: instance.image_name.clone(),
-            row: Some(Digest::of(to_canonical_json(instance)?)),
-        })
-    }
-
     /// The repository that the id names, or else the one of the row, before any alias.
     pub(crate) fn repo_key(&self, id: &TaskId) -> Result<RepoKey, InputError> {
         RepoKey::of_task(id)

@@ -253,5 +253,9 @@ fn available_memory() -> Option<u64> {
 
 /// Runs work that needs no sandbox, with the same answer to interruptions.
 pub fn run_alone<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    interruption::block_on(&Runtime::new().or_exit(Exit::Failed)?, work)
+    let runtime = Runtime::new().or_exit(Exit::Failed)?;
+    let ended = interruption::block_on(&runtime, work);
+    // Threads may still be reading large files for work that was dropped, and nobody asks for what they find.
+    runtime.shutdown_background();
+    ended
 }

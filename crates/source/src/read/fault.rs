@@ -176,6 +176,14 @@ impl Faults {
             self.shown.push(fault);
         }
     }
+
+    /// These and others behind them.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.total += others.total;
+        self.shown.extend(others.shown);
+        self.shown.truncate(Self::SHOWN);
+        self
+    }
 }
 
 /// Writes faults as their number and one sentence each.

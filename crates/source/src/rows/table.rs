@@ -193,14 +193,15 @@ impl<'c, T, U> TableReader<'c, T, U> {
             (self.columns.parse)(&mut row, &mut self.notes, &spot)
         });
         match record {
-            // Once the source is refused the records are of no use: only the faults are.
-            Ok(_) if self.refused => {}
             Ok(record) => {
                 self.read += 1;
                 if let Err(fault) = (self.compare)(&record, &spot, &mut self.notes) {
                     self.contradictions.push(fault.at(file, place, offset, id));
                 }
-                self.rows.extend((self.keep)(record));
+                // Once the source is refused the records are of no use: only the faults are.
+                if !self.refused {
+                    self.rows.extend((self.keep)(record));
+                }
             }
             Err(fault) => {
                 if self.strict || (self.columns.fatal)(&fault.problem) {
@@ -216,7 +217,7 @@ impl<'c, T, U> TableReader<'c, T, U> {
     pub(crate) fn finish(self) -> Result<Table<U>, Faults> {
         let Self { rows, read, notes, faults, contradictions, refused, blank_lines, .. } = self;
         if refused {
-            return Err(faults);
+            return Err(faults.and(contradictions));
         }
         if !contradictions.is_empty() {
             return Err(contradictions);

@@ -397,3 +397,12 @@ fn keys_are_read_without_the_columns_that_nobody_asks_for() {
     assert_eq!(ids, ["a.1", "a.2", "a.1"]);
     assert_eq!((loaded.rows[0].repo.as_str(), loaded.rows[0].image_name.as_str()), ("r", "i"));
 }
+
+#[test]
+fn faults_of_rows_and_between_rows_are_told_at_once() {
+    let rows = ["a.1", "A.1", "a.1 ", "a.2"].map(|id| instance(id).to_string());
+    let found = faults(read_text("x.jsonl", rows.join("\n"), SourceRole::Instances));
+    let ids: Vec<_> = found.iter().map(|fault| (fault.0, fault.1.as_deref())).collect();
+    assert_eq!(ids, [(3, Some("a.1 ")), (2, Some("A.1"))]);
+    assert!(matches!(&found[1].3, RowProblem::CaseOnly { other, .. } if other == "a.1"));
+}
