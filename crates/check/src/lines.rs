@@ -26,17 +26,22 @@ pub(crate) fn squeezed(text: &str) -> String {
 /// Contents with fewer characters or bytes than this that are not white space are too common to compare.
 pub(crate) const MIN_CONTENT: u64 = 64;
 
-/// How many bytes are not white space. Contents that [`plain`] makes equal have equally many, so that the count tells
-/// which contents are worth comparing.
+/// How many bytes are neither blanks nor control characters. Contents that [`alike`] takes for the same have equally
+/// many, so that the count tells which contents are worth comparing.
 pub(crate) fn solid(bytes: &[u8]) -> u64 {
     // Short runs fit their sum into a byte, which lets the compiler count many bytes at once.
-    let count = |run: &[u8]| run.iter().map(|b| u8::from(!b.is_ascii_whitespace())).sum::<u8>();
+    let count = |run: &[u8]| run.iter().map(|b| u8::from(*b > b' ')).sum::<u8>();
     bytes.chunks(255).map(|run| u64::from(count(run))).sum()
 }
 
-/// A text with the white space at line ends, the carriage returns and the empty lines removed, for comparing contents
-/// that differ only in form. `None` for bytes that are not text.
-pub(crate) fn plain(bytes: &[u8]) -> Option<String> {
+/// Whether two contents are the same, or are texts that differ only in line ends, line-end blanks and empty lines.
+pub(crate) fn alike(a: &[u8], b: &[u8]) -> bool {
+    a == b || plain(a).is_some_and(|a| Some(a) == plain(b))
+}
+
+/// A text with the white space at line ends, the carriage returns and the empty lines removed. `None` for bytes that are
+/// not text.
+fn plain(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))?;
     let mut out = String::with_capacity(text.len());
     for line in text.lines().map(str::trim_ascii_end).filter(|line| !line.is_empty()) {
@@ -71,7 +76,9 @@ mod tests {
     fn forms_are_normalised() {
         assert_eq!(squeezed("  a \t b\n\nc "), "a b c");
         assert_eq!(plain(b"a  \r\n\r\n b\n").unwrap(), "a\n b\n");
-        assert_eq!(solid(b"a  \r\n\r\n b\n"), solid(plain(b"a  \r\n\r\n b\n").unwrap().as_bytes()));
+        assert!(alike(b"a  \r\n\r\n b\n", b"a\n b") && alike(b"\xff", b"\xff"));
+        assert!(!alike(b"a\n b", b"a\nb") && !alike(b"\xff", b"\xff\n"));
+        assert_eq!(solid(b"a  \r\n\r\n b\n"), solid(b"a\n b"));
         assert_eq!(solid(&b"a ".repeat(1000)), 1000);
         assert_eq!(plain(b"a\0b"), None);
         assert_eq!(plain(b"\xff"), None);

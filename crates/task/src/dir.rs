@@ -68,7 +68,7 @@ impl Inspection {
 pub fn inspect_task(path: &Path) -> Result<Inspection, TaskError> {
     let mut inspection =
         Inspection { reading: None, config_error: None, missing: Vec::new(), tree_error: None };
-    let snapshot = match Snapshot::take(path) {
+    let snapshot = match Snapshot::outline(path) {
         Ok(snapshot) => Some(snapshot),
         Err(error @ (TaskError::Io { .. } | TaskError::NotADirectory { .. })) => return Err(error),
         Err(error) => {
@@ -160,6 +160,11 @@ impl TaskDir {
 /// Reads a file that may be a link, as long as it ends inside `root`.
 fn read_inside(root: &Path, path: &Path, limit: u64) -> Result<Vec<u8>, TaskError> {
     let io = |source| TaskError::Io { path: path.to_owned(), source };
+    // A regular file directly in the root stands nowhere else.
+    if path.parent() == Some(root) && std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+    {
+        return Ok(read_bounded(path, limit)?);
+    }
     let end = std::fs::canonicalize(path).map_err(io)?;
     if !end.starts_with(std::fs::canonicalize(root).map_err(io)?) {
         return Err(TaskError::LinkOutside {

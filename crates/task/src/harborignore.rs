@@ -39,7 +39,7 @@ impl ListFilter {
 /// Lists what Harbor leaves out when it brings `tests/` and `solution/` of the task at `path`, or of its steps, into a sandbox:
 /// the files and topmost directories that `.harborignore` files name, and these files themselves. Paths are relative to the task.
 pub fn not_uploaded(path: &Path) -> Result<BTreeSet<PathBuf>, TaskError> {
-    let snapshot = Snapshot::take(path)?;
+    let snapshot = Snapshot::outline(path)?;
     let filter = WalkFilter::of(&snapshot);
     let mut left_out = BTreeSet::new();
     for folder in [&b"tests"[..], b"solution", b"steps"] {

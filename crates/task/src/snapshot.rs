@@ -57,12 +57,22 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// Reads the tree below `directory`, hashing file by file in pieces. Links are looked at and not followed.
     pub(crate) fn take(directory: &Path) -> Result<Self, TaskError> {
+        Self::read(directory, true)
+    }
+
+    /// As [`take`](Self::take) for questions about names and kinds: no file is hashed, and every digest is that of
+    /// nothing.
+    pub(crate) fn outline(directory: &Path) -> Result<Self, TaskError> {
+        Self::read(directory, false)
+    }
+
+    fn read(directory: &Path, hashing: bool) -> Result<Self, TaskError> {
         let io = |source| TaskError::Io { path: directory.to_owned(), source };
         if !std::fs::symlink_metadata(directory).map_err(io)?.is_dir() {
             return Err(TaskError::NotADirectory { path: directory.to_owned() });
         }
         let canonical = std::fs::canonicalize(directory).map_err(io)?;
-        let mut walk = Walk { root: &canonical, entries: 0 };
+        let mut walk = Walk { root: &canonical, entries: 0, hashing };
         Ok(Self { root: walk.read(&canonical, &mut Vec::new())? })
     }
 
@@ -102,6 +112,8 @@ impl Snapshot {
 struct Walk<'a> {
     root: &'a Path,
     entries: usize,
+    /// Whether files are read for their digests.
+    hashing: bool,
 }
 
 impl Walk<'_> {
@@ -138,7 +150,11 @@ impl Walk<'_> {
         if !metadata.is_file() {
             return Err(TaskError::SpecialFile { path: printable(&relative.join(&b'/')) });
         }
-        let digest = std::fs::File::open(path).and_then(Digest::of_reader).map_err(io)?;
+        let digest = if self.hashing {
+            std::fs::File::open(path).and_then(Digest::of_reader).map_err(io)?
+        } else {
+            Digest::of("")
+        };
         let steers = matches!(relative.last().map(Vec::as_slice), Some(b".harborignore" | b".gitignore"));
         let rules = if steers { Some(artifact::read_bounded(path, MAX_IGNORE_BYTES)?) } else { None };
         Ok(Node::File { digest, executable: metadata.permissions().mode() & 0o100 != 0, rules })

@@ -215,9 +215,9 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
             report.add(&CONFIG_SYNTAX, place, error.to_string());
         }
         ConfigState::Read(reading) => {
-            let written = view
-                .text(b"task.toml")
-                .and_then(|text| toml::from_str::<toml::Table>(text.trim_start_matches('\u{feff}')).ok());
+            let text = view.text(b"task.toml").filter(|_| !reading.problems.is_empty());
+            let written =
+                text.and_then(|text| toml::from_str::<toml::Table>(text.trim_start_matches('\u{feff}')).ok());
             for problem in &reading.problems {
                 config_problem(problem, written.as_ref(), report);
             }

@@ -1,6 +1,6 @@
 //! Answers within reach of the agent: by path, by content, and hidden tests in the workspace.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use grade::SurfacePatterns;
 use ident::Digest;
@@ -10,10 +10,10 @@ use task::printable;
 
 use crate::facts::{DOCKERFILE, Facts};
 use crate::instance::test_name;
-use crate::lines::{MIN_CONTENT, file_name, is_program_name, numbered, plain, solid};
+use crate::lines::{MIN_CONTENT, alike, file_name, is_program_name, numbered, solid};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
-use crate::view::{Archive, MemberKind, TaskView};
+use crate::view::{Archive, FileEntry, Member, MemberKind, TaskView};
 
 pub(super) const RULES: &[&Rule] = &[
     &ANSWER_COPIED,
@@ -261,63 +261,75 @@ struct Secret<'a> {
     program: bool,
 }
 
-/// Contents that must not be seen.
-struct Secrets<'a> {
-    /// Each by the key that equal contents share.
-    by_key: BTreeMap<Digest, Secret<'a>>,
-    /// How many solid bytes they have; other contents need not be looked at.
-    weights: BTreeSet<u64>,
+/// A content as it was read: its bytes, or their digest where they were not kept.
+#[derive(Clone, Copy)]
+struct Content<'a> {
+    bytes: Option<&'a [u8]>,
+    digest: Option<Digest>,
+    solid: u64,
 }
 
-impl<'a> Secrets<'a> {
-    fn of(view: &'a TaskView) -> Self {
-        let mut secrets = Self { by_key: BTreeMap::new(), weights: BTreeSet::new() };
-        for (path, file) in view.files() {
-            let Some(folder) = secret_folder(path) else { continue };
-            let name = file_name(path);
-            if file.archive.is_some() || is_common(name) || file.solid < MIN_CONTENT {
-                continue;
-            }
-            if let Some(key) = key(file.content.as_deref(), file.digest) {
-                let program = is_program(name, file.content.as_deref());
-                let secret = Secret { path, program: program && (folder != "tests" || is_test_code(name)) };
-                secrets.weights.insert(file.solid);
-                secrets.by_key.entry(key).or_insert(secret);
-            }
+impl<'a> Content<'a> {
+    fn file(file: &'a FileEntry) -> Self {
+        Self { bytes: file.content.as_deref(), digest: file.digest, solid: file.solid }
+    }
+
+    fn member(member: &'a Member) -> Self {
+        Self { bytes: member.content.as_deref(), digest: member.digest, solid: member.solid }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        match (self.bytes, other.bytes) {
+            (Some(own), Some(other)) => alike(own, other),
+            (None, None) => self.digest.is_some() && self.digest == other.digest,
+            _ => false,
         }
-        secrets
-    }
-
-    fn find(&self, content: Option<&[u8]>, digest: Option<Digest>, solid: u64) -> Option<&Secret<'a>> {
-        self.weights
-            .contains(&solid)
-            .then(|| key(content, digest))
-            .flatten()
-            .and_then(|key| self.by_key.get(&key))
     }
 }
 
-/// The key that equal contents share: the digest of the plain text, or of the bytes where they are no text.
-fn key(content: Option<&[u8]>, digest: Option<Digest>) -> Option<Digest> {
-    match content {
-        Some(bytes) => Some(plain(bytes).map_or_else(|| Digest::of(bytes), Digest::of)),
-        None => digest,
+/// Contents with what they stand for, by their number of solid bytes: only those of one number are compared.
+struct Known<'a, T>(BTreeMap<u64, Vec<(Content<'a>, T)>>);
+
+impl<'a, T> Known<'a, T> {
+    fn of(contents: impl Iterator<Item = (Content<'a>, T)>) -> Self {
+        let mut known: BTreeMap<u64, Vec<(Content<'a>, T)>> = BTreeMap::new();
+        for (content, what) in contents.filter(|(content, _)| content.solid >= MIN_CONTENT) {
+            known.entry(content.solid).or_default().push((content, what));
+        }
+        Self(known)
     }
+
+    fn find(&self, content: Content<'_>) -> Option<&T> {
+        self.0.get(&content.solid)?.iter().find(|(known, _)| known.is_like(&content)).map(|(_, what)| what)
+    }
+}
+
+/// The contents that must not be seen.
+fn secrets(view: &TaskView) -> Known<'_, Secret<'_>> {
+    Known::of(view.files().filter_map(|(path, file)| {
+        let folder = secret_folder(path)?;
+        let name = file_name(path);
+        if file.archive.is_some() || is_common(name) {
+            return None;
+        }
+        let program = is_program(name, file.content.as_deref()) && (folder != "tests" || is_test_code(name));
+        Some((Content::file(file), Secret { path, program }))
+    }))
 }
 
 fn by_content(facts: &Facts<'_>, copies: &Copies<'_>, report: &mut Report<'_>) {
-    let secrets = Secrets::of(facts.view);
+    let secrets = secrets(facts.view);
     let mut add = |place: Place<'_>, secret: &Secret<'_>, certain: bool, what: &str| {
         let rule = if secret.program && certain { &ANSWER_IN_IMAGE } else { &ANSWER_IN_CONTEXT };
         report.add(rule, place, format!("{what} the content of {}", printable(secret.path)));
     };
     for (path, file) in facts.view.files_below(b"environment") {
         let certain = copies.certainly(&path[b"environment/".len()..]);
-        if let Some(secret) = secrets.find(file.content.as_deref(), file.digest, file.solid) {
+        if let Some(secret) = secrets.find(Content::file(file)) {
             add(Place::file(path), secret, certain, "it has");
         }
         for member in file.archive.iter().flat_map(|archive| &archive.members) {
-            let found = secrets.find(member.content.as_deref(), member.digest, member.solid);
+            let found = secrets.find(Content::member(member));
             if let Some(secret) = found.filter(|_| member.kind == MemberKind::File) {
                 let what = format!("its member `{}` has", printable(&member.path));
                 add(Place::file(path), secret, certain, &what);
@@ -325,8 +337,9 @@ fn by_content(facts: &Facts<'_>, copies: &Copies<'_>, report: &mut Report<'_>) {
         }
     }
     for (line, heredoc) in &copies.inline {
-        let content = heredoc.as_bytes();
-        if let Some(secret) = secrets.find(Some(content), None, solid(content)) {
+        let bytes = heredoc.as_bytes();
+        if let Some(secret) = secrets.find(Content { bytes: Some(bytes), digest: None, solid: solid(bytes) })
+        {
             add(Place::line(DOCKERFILE, *line), secret, true, "a here-document has");
         }
     }
@@ -404,19 +417,10 @@ fn hidden_tests(facts: &Facts<'_>, report: &mut Report<'_>) {
         strict || names.iter().any(|(of, name)| *of == file && text.contains(name))
     };
     let surface = facts.view.files_below(b"tests").filter_map(|(_, file)| file.archive.as_ref());
-    let (mut contents, mut weights) = (BTreeMap::new(), BTreeSet::new());
-    for member in surface.flat_map(|archive: &Archive| &archive.members) {
-        let file = hidden.iter().find(|file| member.path == file.as_bytes());
-        if let Some(file) = file.filter(|_| member.solid >= MIN_CONTENT)
-            && let Some(key) = key(member.content.as_deref(), member.digest)
-        {
-            contents.insert(key, *file);
-            weights.insert(member.solid);
-        }
-    }
-    let known = |content: Option<&[u8]>, digest: Option<Digest>, solid: u64| {
-        weights.contains(&solid).then(|| key(content, digest)).flatten().and_then(|key| contents.get(&key))
-    };
+    let known = Known::of(surface.flat_map(|archive: &Archive| &archive.members).filter_map(|member| {
+        let file = hidden.iter().find(|file| member.path == file.as_bytes())?;
+        Some((Content::member(member), *file))
+    }));
     let mut name_it = |place: &[u8], inside: Option<&[u8]>, file: &str| {
         let at = inside.map(|path| format!("its member `{}` ", printable(path))).unwrap_or_default();
         let message = format!("{at}holds tests of {}, which decide the reward", quoted(file));
@@ -425,7 +429,7 @@ fn hidden_tests(facts: &Facts<'_>, report: &mut Report<'_>) {
     for (path, file) in facts.view.files_below(b"environment") {
         let by_path =
             hidden.iter().find(|hidden| is_at(path, hidden) && decides(hidden, file.content.as_deref()));
-        if let Some(found) = by_path.or_else(|| known(file.content.as_deref(), file.digest, file.solid)) {
+        if let Some(found) = by_path.or_else(|| known.find(Content::file(file))) {
             name_it(path, None, found);
         }
     }
@@ -434,8 +438,7 @@ fn hidden_tests(facts: &Facts<'_>, report: &mut Report<'_>) {
             let by_path = hidden
                 .iter()
                 .find(|hidden| is_at(&member.path, hidden) && decides(hidden, member.content.as_deref()));
-            let by_content = || known(member.content.as_deref(), member.digest, member.solid);
-            if let Some(found) = by_path.or_else(by_content) {
+            if let Some(found) = by_path.or_else(|| known.find(Content::member(member))) {
                 name_it(path, Some(&member.path), found);
             }
         }

@@ -65,25 +65,27 @@ fn python(path: &[u8], text: &str, report: &mut Report<'_>) {
         "httpx.post(",
         "urllib3.request(",
     ];
+    // Most programs do neither, and looking at the whole is quicker than looking at lines.
+    let (addresses, installs) = (text.contains("://"), text.contains("install"));
+    if !addresses && !installs {
+        return;
+    }
     for (number, line) in numbered(text).filter(|(_, line)| !line.trim_start().starts_with('#')) {
-        let fetches = CALLS.iter().find_map(|call| {
-            let address = foreign_address(&line[line.find(call)? + call.len()..])?;
-            let end = address.find(['"', '\'', ')', ' ']).unwrap_or(address.len());
-            Some(format!("`{}` fetches {}", call.trim_end_matches('('), quoted(&address[..end])))
-        });
-        let unquoted: String = line.chars().filter(|c| !matches!(c, '"' | '\'' | ' ' | '[')).collect();
-        let installs = || {
-            let starts = [
-                "pip,install,",
-                "pip3,install,",
-                "run(pipinstall",
-                "system(pipinstall",
-                "check_call(pipinstall",
-            ];
-            let start = starts.iter().any(|start| unquoted.contains(start));
-            (start && !unquoted.contains("--no-index")).then(|| "`pip install`".to_owned())
+        let fetches = || {
+            CALLS.iter().find_map(|call| {
+                let address = foreign_address(&line[line.find(call)? + call.len()..])?;
+                let end = address.find(['"', '\'', ')', ' ']).unwrap_or(address.len());
+                Some(format!("`{}` fetches {}", call.trim_end_matches('('), quoted(&address[..end])))
+            })
         };
-        if let Some(what) = fetches.or_else(installs) {
+        let found = if addresses && line.contains("://") {
+            fetches()
+        } else if installs && line.contains("install") && installs_a_package(line) {
+            Some("`pip install`".to_owned())
+        } else {
+            None
+        };
+        if let Some(what) = found {
             report.add(&VERIFIER_NETWORK, Place::line(path, number), format!("it needs the network: {what}"));
         }
     }
@@ -116,6 +118,14 @@ fn script(path: &[u8], text: &str, report: &mut Report<'_>) {
             format!("no exact version of {}", packages.join(", ")),
         );
     }
+}
+
+/// Whether a line of Python starts `pip install`, as a list of words or as one text.
+fn installs_a_package(line: &str) -> bool {
+    const STARTS: [&str; 5] =
+        ["pip,install,", "pip3,install,", "run(pipinstall", "system(pipinstall", "check_call(pipinstall"];
+    let unquoted: String = line.chars().filter(|c| !matches!(c, '"' | '\'' | ' ' | '[')).collect();
+    STARTS.iter().any(|start| unquoted.contains(start)) && !unquoted.contains("--no-index")
 }
 
 /// What a command takes from the network, for people.

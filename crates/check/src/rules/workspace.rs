@@ -9,7 +9,7 @@ use task::tree::{Entry, Tree};
 
 use crate::facts::Facts;
 use crate::instance::{self, Instance};
-use crate::lines::{MIN_CONTENT, solid};
+use crate::lines::{MIN_CONTENT, alike, solid};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 use crate::view::{Archive, Member, MemberKind};
@@ -112,12 +112,10 @@ fn copies(changed: &[u8], repaired: &[u8], path: &[u8], workspace: &Archive, rep
     if weight < MIN_CONTENT {
         return;
     }
-    let plain = crate::lines::plain(repaired);
     let is_copy = |member: &&Member| {
-        let content = member.content.as_deref().unwrap_or_default();
         member.solid == weight
             && member.path != changed
-            && (content == repaired || (plain.is_some() && crate::lines::plain(content) == plain))
+            && member.content.as_deref().is_some_and(|content| alike(content, repaired))
     };
     for copy in workspace.members.iter().filter(is_copy) {
         let message =

@@ -24,6 +24,9 @@ const MAX_CONTENT: u64 = 256 << 10;
 /// Packs of git objects and their indexes are kept up to this size.
 const MAX_PACK: u64 = 32 << 20;
 
+/// Archives that are not in memory yet are read in pieces of this size.
+const BUFFER: usize = 128 << 10;
+
 /// Whether a file of this name is taken for an archive.
 pub(super) fn looks_like(path: &Path) -> bool {
     let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default().to_ascii_lowercase();
@@ -33,7 +36,7 @@ pub(super) fn looks_like(path: &Path) -> bool {
 /// Lists the members of the archive that `reader` gives; content is kept as far as `budget` bytes reach, which are
 /// taken off it. Only an error of the reader itself is an error: an archive that is damaged is cut short and says so.
 pub(super) fn read(reader: impl Read, budget: &mut u64) -> io::Result<Archive> {
-    let mut reader = BufReader::new(reader);
+    let mut reader = BufReader::with_capacity(BUFFER, reader);
     let gzip = reader.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     let reader: Box<dyn Read> = if gzip { Box::new(MultiGzDecoder::new(reader)) } else { Box::new(reader) };
     let mut archive = Archive::default();

@@ -64,7 +64,8 @@ pub struct FileEntry {
     pub content: Option<Vec<u8>>,
     /// Digest of a content that was not kept and is no archive.
     pub digest: Option<Digest>,
-    /// How many bytes of the content are not white space; all of them, where it was not kept.
+    /// How many bytes of the content are neither blanks nor control characters; all of them, where it was not kept or is
+    /// an archive.
     pub solid: u64,
     /// The members, where the file is a tar archive.
     pub archive: Option<Archive>,
@@ -92,7 +93,7 @@ pub struct Member {
     pub content: Option<Vec<u8>>,
     /// Digest of a content that was not kept.
     pub digest: Option<Digest>,
-    /// How many bytes of the content are not white space; all of them, where it was not kept.
+    /// How many bytes of the content are neither blanks nor control characters; all of them, where it was not kept.
     pub solid: u64,
 }
 

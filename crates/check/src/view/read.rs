@@ -139,7 +139,8 @@ impl Walk {
             file.rewind()?;
             digest = Some(Digest::of_reader(&mut file)?);
         }
-        let solid = content.as_deref().map_or(opened.len(), solid);
+        // Archives are compared by their members.
+        let solid = content.as_deref().filter(|_| archive.is_none()).map_or(opened.len(), solid);
         let executable = opened.mode() & 0o100 != 0;
         Ok(FileEntry { size: opened.len(), executable, content, digest, solid, archive })
     }

@@ -159,6 +159,28 @@ fn ids_that_differ_in_case_are_both_kept_and_named() {
 }
 
 #[test]
+fn near_duplicates_are_named_and_one_of_them_is_kept() {
+    let Some(case) = corpus::case("near-duplicate-tasks") else { return };
+    let base = corpus::case("valid-baseline").expect("the cases come together");
+    let set: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(case.join("tasks.json")).unwrap()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let checked = set["tasks"].as_array().unwrap().iter().map(|row| {
+        let task = directory.path().join(row["task_id"].as_str().unwrap());
+        copy(&base.join("tiny-add"), &task);
+        let patch = format!("--- a/calc.sh\n+++ b/calc.sh\n@@ -2 +2 @@\n{}", row["patch"].as_str().unwrap());
+        std::fs::write(task.join("solution/fix.patch"), patch).unwrap();
+        std::fs::write(task.join("instruction.md"), row["instruction"].as_str().unwrap()).unwrap();
+        check_path(&task, &CheckOptions::default()).unwrap()
+    });
+    let mut checked: Vec<_> = checked.collect();
+    let similar = check_set(&mut checked, &SetOptions::default(), &CheckOptions::default());
+    let pairs: Vec<_> =
+        similar.iter().map(|pair| format!("{} {} {:?}", pair.kept, pair.other, pair.by)).collect();
+    assert_eq!(pairs, ["t1 t2 Solution", "t1 t3 Instruction"]);
+}
+
+#[test]
 fn hostile_ids_are_refused() {
     let (Some(case), Some(base)) = (corpus::case("hostile-task-ids"), corpus::case("valid-baseline")) else {
         return;

@@ -70,7 +70,9 @@ impl Subject {
 /// What the paths name, each once, in the order of the paths and, inside a directory of tasks, by name.
 fn subjects(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Subject>> {
     let mut subjects = Vec::new();
-    for path in paths.iter().map(|path| directory.join(path)) {
+    for path in paths {
+        // `.` and `./` in the middle say nothing to anybody.
+        let path: PathBuf = directory.join(path).components().collect();
         let patch = path.extension().is_some_and(|ending| ending == "patch" || ending == "diff");
         if patch && path.is_file() {
             subjects.push(Subject::Patch(path));

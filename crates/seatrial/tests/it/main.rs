@@ -8,6 +8,7 @@
 mod architecture;
 mod bases;
 mod cheats;
+mod checks;
 mod command_line;
 mod docker;
 mod engines;
