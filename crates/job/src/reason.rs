@@ -17,7 +17,7 @@ pub struct ReasonRule {
 pub fn rule(reason: Reason) -> ReasonRule {
     use FailureClass::{Agent, Infrastructure, Task};
     let (class, retryable, exception) = match reason {
-        Reason::TaskInvalid => (Task, false, "ValueError"),
+        Reason::TaskInvalid | Reason::HistoryLeak => (Task, false, "ValueError"),
         Reason::EnvironmentBuildFailed => (Task, false, "SandboxBuildFailedError"),
         Reason::EnvironmentStartFailed => (Infrastructure, true, "EnvironmentStartTimeoutError"),
         Reason::HealthcheckFailed => (Task, true, "HealthcheckError"),

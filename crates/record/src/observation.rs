@@ -124,6 +124,8 @@ pub enum Reason {
     RewardOutOfRange,
     /// A link, a directory, a special file or an oversized file in place of the reward.
     RewardUnsafe,
+    /// The environment knows other commits than the one that is checked out.
+    HistoryLeak,
     /// No reward, and a program that the verifier called was not found.
     ToolNotFound,
     /// The memory limit was hit.
@@ -142,7 +144,7 @@ pub enum Reason {
 
 impl Reason {
     /// The whole list, in the order of its declaration.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::TaskInvalid,
         Self::EnvironmentBuildFailed,
         Self::EnvironmentStartFailed,
@@ -165,6 +167,7 @@ impl Reason {
         Self::RewardConflict,
         Self::RewardOutOfRange,
         Self::RewardUnsafe,
+        Self::HistoryLeak,
         Self::ToolNotFound,
         Self::OutOfMemory,
         Self::StorageLimit,
