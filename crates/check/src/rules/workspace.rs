@@ -46,13 +46,14 @@ const FIX_IN_WORKSPACE: Rule = Rule {
 const TEST_NAME_MISSING: Rule = Rule {
     name: "test-name-missing",
     family: Family::Alignment,
-    severity: Severity::Warning,
+    severity: Severity::Note,
     materialized: Severity::Warning,
-    summary: "A required test is named nowhere in the tests.",
+    summary: "Required tests are named nowhere in the tests.",
     explanation: "A test that does not exist can never pass. The name behind the last `::`, without parameters, is \
                   looked for in the file in front of the first `::` and then in every Python file of the archives of \
-                  `tests/` and of the workspace. Tests can be given their names by programs, so this is a warning. \
-                  Reported for this program's own tasks alone.",
+                  `tests/` and of the workspace. Programs can give tests their names: files with a metaclass, \
+                  `setattr`, `globals` or `exec` are left out, and what is left is a warning. Reported once a file, \
+                  and for this program's own tasks alone.",
     fix: "take the test out of the lists, or the tests from the right commit",
 };
 
@@ -128,6 +129,7 @@ fn names(facts: &Facts<'_>, instance: &Instance, workspace: Option<&Archive>, re
     let hidden = facts.view.files_below(b"tests").filter_map(|(_, file)| file.archive.as_ref());
     let members: Vec<&Member> = hidden.chain(workspace).flat_map(|archive| &archive.members).collect();
     let mut words: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for id in instance.fail_to_pass.iter().chain(&instance.pass_to_pass).flatten() {
         let Some(file) = instance.file_of(id) else { continue };
         let name = instance::test_name(id);
@@ -136,22 +138,26 @@ fn names(facts: &Facts<'_>, instance: &Instance, workspace: Option<&Archive>, re
             continue;
         }
         let known = words.entry(file).or_insert_with(|| {
-            let texts = members
-                .iter()
-                .filter(|member| member.path == file.as_bytes())
-                .filter_map(|member| text(member));
+            let own = members.iter().filter(|member| member.path == file.as_bytes());
+            let texts = own.filter_map(|member| text(member));
             texts
                 .flat_map(|text| text.split(|c| !is_word(c)).map(str::to_owned).collect::<Vec<_>>())
                 .collect()
         });
+        let made = || ["metaclass", "setattr", "globals", "exec"].iter().any(|word| known.contains(*word));
         let anywhere = || {
             let python = members.iter().filter(|member| member.path.ends_with(b".py"));
             python.filter_map(|member| text(member)).any(|text| text.contains(name))
         };
-        if !known.contains(name) && !anywhere() {
-            let message = format!("no Python file of the tests or the workspace names {}", quoted(id));
-            report.add(&TEST_NAME_MISSING, Place::file(instance::PATH), message);
+        if !known.contains(name) && !made() && !anywhere() {
+            missing.entry(file).or_default().push(id);
         }
+    }
+    for ids in missing.values() {
+        let others = if ids.len() > 1 { format!(" and {} others", ids.len() - 1) } else { String::new() };
+        let message =
+            format!("no Python file of the tests or the workspace names {}{others}", quoted(ids[0]));
+        report.add(&TEST_NAME_MISSING, Place::file(instance::PATH), message);
     }
 }
 
@@ -224,5 +230,7 @@ mod tests {
         let base = [("t/base.py", "def test_totals(): pass\n"), TESTS[0]];
         assert_eq!(found(&broken, &base, "t/test_sum.py::test_totals"), [""; 0]);
         assert_eq!(found(&broken, TESTS, "t/test_sum.py::README.rst"), [""; 0]);
+        let made = [("t/test_sum.py", "class TestSum(Base, metaclass=Examples): pass\n")];
+        assert_eq!(found(&broken, &made, "t/test_sum.py::TestSum::test_level_one"), [""; 0]);
     }
 }
