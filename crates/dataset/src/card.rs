@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ident::RepoKey;
-use record::Split;
+use record::{CheatName, Split};
 
 use crate::{FrozenTask, Manifest};
 
@@ -100,6 +100,26 @@ fn proofs(manifest: &Manifest) -> String {
         engines.join(", "),
         range(|task| task.proof.verifier_sec),
     );
+    let cheats: BTreeSet<&[CheatName]> =
+        manifest.tasks.iter().map(|task| task.proof.cheats.as_slice()).collect();
+    match cheats.into_iter().collect::<Vec<_>>().as_slice() {
+        [] | [[]] => text.push_str("No cheats were tried on them.\n\n"),
+        [same] => {
+            let names: Vec<String> = same.iter().map(|name| cell(name.as_str())).collect();
+            text.push_str("Fixed cheats were tried and got nothing, each on the task itself or on another with the same \
+                           verifier program, profile and repository: ");
+            text = format!("{text}{}.\n\n", names.join(", "));
+        }
+        _ => text.push_str("Fixed cheats were tried, not the same ones on all tasks: see `proof.cheats` in the manifest.\n\n"),
+    }
+    let quarantined =
+        manifest.tasks.iter().filter(|task| !task.provenance.quarantined_tests.is_empty()).count();
+    if quarantined > 0 {
+        text = format!(
+            "{text}From {quarantined} of the tasks tests were left out that had varied; `provenance.quarantined_tests` in \
+             the manifest names them.\n\n"
+        );
+    }
     let local = manifest.tasks.iter().filter(|task| !task.portable).count();
     if local > 0 {
         let those = if local == 1 { "1 task starts".to_owned() } else { format!("{local} tasks start") };

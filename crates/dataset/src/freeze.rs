@@ -242,10 +242,12 @@ impl Record<'_> {
                 verifier_sec: timeout.ceil() as u64,
                 engine: proved.engine.clone(),
                 image_digest: proved.image_digest.clone(),
+                cheats: proved.cheats.clone(),
             },
             provenance: Provenance {
                 instance_digest: materialized.instance_digest,
                 workspace_source: materialized.workspace_source.clone(),
+                quarantined_tests: materialized.quarantined.clone(),
             },
         })
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifact::{Document, Inputs};
 use ident::{CanonicalError, Digest, RepoKey, TaskId, to_canonical_json};
-use record::{Shortage, Split};
+use record::{CheatName, Shortage, Split};
 use serde::{Deserialize, Serialize};
 
 /// `manifest.json`.
@@ -102,6 +102,10 @@ pub struct ProofSummary {
     pub engine: String,
     /// The root file system.
     pub image_digest: String,
+    /// Cheats that were tried, on this task or on another with the same verifier program, profile and repository, and got
+    /// nothing.
+    #[serde(default)]
+    pub cheats: Vec<CheatName>,
 }
 
 /// What a task was made from.
@@ -112,6 +116,9 @@ pub struct Provenance {
     pub instance_digest: Digest,
     /// Digest of the pinned source tree.
     pub workspace_source: String,
+    /// Tests of the instance's PASS_TO_PASS that were left out because earlier proofs saw them vary.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quarantined_tests: Vec<String>,
 }
 
 impl Manifest {

@@ -34,6 +34,8 @@ pub struct Filter {
     pub limits: Option<Limits>,
     /// On one engine.
     pub engine: Option<String>,
+    /// Of cheats whose outcome speaks for this group.
+    pub cheat_group: Option<Digest>,
 }
 
 impl Filter {
@@ -52,7 +54,13 @@ impl Filter {
             image_digest: Some(key.image_digest.clone()),
             limits: Some(key.limits.clone()),
             engine: Some(key.engine.clone()),
+            cheat_group: None,
         }
+    }
+
+    /// Every trial of a cheat whose outcome speaks for a group of tasks.
+    pub fn of_cheat_group(group: Digest) -> Self {
+        Self { cheat_group: Some(group), ..Self::default() }
     }
 
     /// The conditions and their values.
@@ -67,8 +75,8 @@ impl Filter {
         if let Some(id) = &self.task_id {
             equal("task_id", Value::Text(id.to_string()));
         }
-        if let Some(kind) = self.kind {
-            equal("kind", Value::Text(kind_name(kind).into()));
+        if let Some(kind) = &self.kind {
+            equal("kind", Value::Text(kind.to_string()));
         }
         if let Some(digest) = self.tree_digest {
             equal("tree_digest", Value::Text(digest.hex()));
@@ -90,13 +98,16 @@ impl Filter {
         if let Some(engine) = &self.engine {
             equal("engine", Value::Text(engine.clone()));
         }
+        if let Some(group) = self.cheat_group {
+            equal("cheat_group", Value::Text(group.hex()));
+        }
         let text = if conditions.is_empty() { "1".to_owned() } else { conditions.join(" AND ") };
         (text, values)
     }
 }
 
 const COLUMNS: &str = "task_id, kind, tree_digest, verifier_digest, image_digest, verifier_sec, memory_mb, \
-                       millicpus, engine, outcome, tests, wall_ms, trial, ended_at";
+                       millicpus, engine, outcome, tests, wall_ms, trial, ended_at, cheat_group";
 
 impl Ledger {
     /// Opens the ledger at `path` and creates it when there is none.
@@ -124,14 +135,14 @@ impl Ledger {
         {
             let mut insert = transaction
                 .prepare_cached(&format!(
-                    "INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                    "INSERT INTO observations ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 ))
                 .map_err(failed)?;
             for (observation, row) in observations.iter().zip(&rows) {
                 insert
                     .execute(params![
                         observation.task_id.as_str(),
-                        kind_name(observation.kind),
+                        observation.kind.to_string(),
                         observation.tree_digest.hex(),
                         observation.verifier_digest.hex(),
                         observation.image_digest,
@@ -144,6 +155,7 @@ impl Ledger {
                         row.wall_ms,
                         observation.trial,
                         observation.ended_at,
+                        observation.cheat_group.map(|group| group.hex()),
                     ])
                     .map_err(failed)?;
             }
@@ -165,6 +177,17 @@ impl Ledger {
         let mut observations = Vec::new();
         while let Some(row) = rows.next().map_err(failed)? {
             observations.push(self.observation(row)?);
+        }
+        Ok(observations)
+    }
+
+    /// Everything that a verdict on `key` looks at: what was observed of the very thing, and of cheats also what others of its
+    /// group were seen to withstand.
+    pub fn about(&self, key: &ProofKey) -> Result<Vec<Observation>, LedgerError> {
+        let mut observations = self.observations(&Filter::of_key(key))?;
+        if let Some(group) = key.cheat_group {
+            let others = self.observations(&Filter::of_cheat_group(group))?;
+            observations.extend(others.into_iter().filter(|other| !key.matches(other)));
         }
         Ok(observations)
     }
@@ -235,11 +258,7 @@ fn read_observation(row: &Row<'_>) -> Result<Observation, String> {
     let digest = |column: usize| Digest::parse(&text(column)?).map_err(|error| error.to_string());
     Ok(Observation {
         task_id: TaskId::new(text(1)?).map_err(|error| error.to_string())?,
-        kind: match text(2)?.as_str() {
-            "nop" => TrialKind::Nop,
-            "oracle" => TrialKind::Oracle,
-            other => return Err(format!("{other:?} is no kind of trial")),
-        },
+        kind: text(2)?.parse().map_err(|error: record::KindError| error.to_string())?,
         tree_digest: digest(3)?,
         verifier_digest: digest(4)?,
         image_digest: text(5)?,
@@ -250,12 +269,9 @@ fn read_observation(row: &Row<'_>) -> Result<Observation, String> {
         wall_ms: needed(12)?,
         trial: text(13)?,
         ended_at: text(14)?,
+        cheat_group: match row.get::<_, Option<String>>(15).map_err(|error| error.to_string())? {
+            Some(group) => Some(Digest::parse(&group).map_err(|error| error.to_string())?),
+            None => None,
+        },
     })
-}
-
-fn kind_name(kind: TrialKind) -> &'static str {
-    match kind {
-        TrialKind::Nop => "nop",
-        TrialKind::Oracle => "oracle",
-    }
 }

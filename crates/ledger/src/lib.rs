@@ -5,6 +5,7 @@
 //! task tree, verifier, image, limits and engine that were observed, nothing is accepted without every run that the
 //! rule asks for, and what once spoke against a task cannot be outvoted.
 
+mod cheats;
 mod error;
 mod ledger;
 mod runs;
@@ -15,4 +16,4 @@ mod verdict;
 pub use error::LedgerError;
 pub use ledger::{Filter, Ledger};
 pub use tally::{Tally, TallyError, tally};
-pub use verdict::{Decision, Needed, ProofKey, ProofRule, decide, reason};
+pub use verdict::{AskedCheat, Decision, Needed, ProofKey, ProofRule, decide, flake_bound, reason};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{Observation, Outcome, Reason, TrialKind};
+use record::{Observation, Outcome, Reason};
 
 /// Runs of one kind on one key.
 #[derive(Debug, Default)]
@@ -20,6 +20,24 @@ pub(crate) struct Runs<'o> {
 /// Failures of one sort by reason, each with its details.
 #[derive(Debug, Default)]
 pub(crate) struct Failures<'o>(BTreeMap<Reason, Vec<&'o str>>);
+
+/// When a reward says that the task is solved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Gate {
+    /// Exactly 1, as is asked of the solution.
+    Exactly,
+    /// Everything that is not below 1, where it must stay below: no odd reward helps a task along.
+    Below,
+}
+
+impl Gate {
+    pub(crate) fn is_solved(self, reward: f64) -> bool {
+        match self {
+            Self::Exactly => reward.to_bits() == 1.0_f64.to_bits(),
+            Self::Below => reward >= 1.0 || reward.is_nan(),
+        }
+    }
+}
 
 /// A reward as a key: ordered, and equal when its bits are. Zero has one sign.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +76,7 @@ impl<'o> Runs<'o> {
             Outcome::Failed { reason: Reason::Cancelled, .. } => {}
             Outcome::Failed { reason, retryable, detail, .. } => {
                 let failures = if *retryable { &mut self.passing } else { &mut self.lasting };
-                failures.0.entry(*reason).or_default().push(detail);
+                failures.add(*reason, detail);
             }
         }
     }
@@ -68,15 +86,14 @@ impl<'o> Runs<'o> {
         self.rewards.values().sum()
     }
 
-    /// Whether there are runs, and each says that the task is solved: exactly 1 for the oracle. For the nop everything
-    /// that is not below 1 counts as solved, so that no odd reward helps a task along.
-    pub(crate) fn all_solved(&self, kind: TrialKind) -> bool {
-        !self.rewards.is_empty() && self.rewards.keys().all(|answer| answer.is_solved(kind))
+    /// Whether there are runs, and each says that the task is solved.
+    pub(crate) fn all_solved(&self, gate: Gate) -> bool {
+        !self.rewards.is_empty() && self.rewards.keys().all(|answer| gate.is_solved(answer.0))
     }
 
     /// Whether there are runs, and none says that the task is solved.
-    pub(crate) fn none_solved(&self, kind: TrialKind) -> bool {
-        !self.rewards.is_empty() && !self.rewards.keys().any(|answer| answer.is_solved(kind))
+    pub(crate) fn none_solved(&self, gate: Gate) -> bool {
+        !self.rewards.is_empty() && !self.rewards.keys().any(|answer| gate.is_solved(answer.0))
     }
 
     /// Whether two runs differ, in the reward or in the status of a test that both report.
@@ -84,8 +101,14 @@ impl<'o> Runs<'o> {
         self.rewards.len() > 1 || self.varied().next().is_some()
     }
 
+    /// How often a test had which status.
+    pub(crate) fn statuses(&self, test: &str) -> BTreeMap<String, u32> {
+        let statuses = self.tests.get(test).into_iter().flatten();
+        statuses.map(|(status, count)| ((*status).to_owned(), *count)).collect()
+    }
+
     /// Tests with more than one status.
-    fn varied(&self) -> impl Iterator<Item = (&'o str, &BTreeMap<&'o str, u32>)> {
+    pub(crate) fn varied(&self) -> impl Iterator<Item = (&'o str, &BTreeMap<&'o str, u32>)> {
         self.tests.iter().filter(|(_, statuses)| statuses.len() > 1).map(|(test, statuses)| (*test, statuses))
     }
 
@@ -122,16 +145,11 @@ impl<'o> Runs<'o> {
     }
 }
 
-impl Answer {
-    fn is_solved(self, kind: TrialKind) -> bool {
-        match kind {
-            TrialKind::Nop => self.0 >= 1.0 || self.0.is_nan(),
-            TrialKind::Oracle => self.0.to_bits() == 1.0_f64.to_bits(),
-        }
+impl<'o> Failures<'o> {
+    pub(crate) fn add(&mut self, reason: Reason, detail: &'o str) {
+        self.0.entry(reason).or_default().push(detail);
     }
-}
 
-impl Failures<'_> {
     pub(crate) fn count(&self) -> u32 {
         self.0.values().map(|details| details.len() as u32).sum()
     }

@@ -14,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const APPLICATION_ID: i64 = 0x5345_4154;
 
 /// Scripts that bring a file to each version of the layout; an old file runs those that it lacks.
-const MIGRATIONS: [(i64, &str); 1] = [(1, VERSION_1)];
+const MIGRATIONS: [(i64, &str); 2] = [(1, VERSION_1), (2, VERSION_2)];
 
 /// The version of the last script.
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
@@ -41,6 +41,46 @@ CREATE TABLE observations (
     ended_at TEXT NOT NULL
 ) STRICT;
 CREATE INDEX observations_by_identity ON observations (task_id, tree_digest, verifier_digest, kind);
+CREATE TRIGGER observations_are_never_changed BEFORE UPDATE ON observations
+BEGIN SELECT RAISE(ABORT, 'observations are never changed'); END;
+CREATE TRIGGER observations_are_never_deleted BEFORE DELETE ON observations
+BEGIN SELECT RAISE(ABORT, 'observations are never deleted'); END;
+CREATE TRIGGER observations_are_never_replaced BEFORE INSERT ON observations
+WHEN EXISTS (SELECT 1 FROM observations WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'observations are never replaced'); END;
+";
+
+/// Trials of cheats, and what their outcome also speaks for.
+///
+/// A check of a column cannot be changed, so the table is copied whole, numbers included, and the same rules are laid over the
+/// copy: nothing that was observed is lost, and at no time can anybody else see a table without them.
+const VERSION_2: &str = "
+CREATE TABLE observations_2 (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    task_id TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('nop', 'oracle') OR kind GLOB 'cheat:[a-z]*'),
+    tree_digest TEXT NOT NULL,
+    verifier_digest TEXT NOT NULL,
+    image_digest TEXT NOT NULL,
+    verifier_sec INTEGER NOT NULL,
+    memory_mb INTEGER,
+    millicpus INTEGER,
+    engine TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    tests TEXT NOT NULL,
+    wall_ms INTEGER NOT NULL,
+    trial TEXT NOT NULL,
+    ended_at TEXT NOT NULL,
+    cheat_group TEXT
+) STRICT;
+INSERT INTO observations_2
+    SELECT id, task_id, kind, tree_digest, verifier_digest, image_digest, verifier_sec, memory_mb, millicpus,
+           engine, outcome, tests, wall_ms, trial, ended_at, NULL
+    FROM observations ORDER BY id;
+DROP TABLE observations;
+ALTER TABLE observations_2 RENAME TO observations;
+CREATE INDEX observations_by_identity ON observations (task_id, tree_digest, verifier_digest, kind);
+CREATE INDEX observations_by_cheat_group ON observations (cheat_group) WHERE cheat_group IS NOT NULL;
 CREATE TRIGGER observations_are_never_changed BEFORE UPDATE ON observations
 BEGIN SELECT RAISE(ABORT, 'observations are never changed'); END;
 CREATE TRIGGER observations_are_never_deleted BEFORE DELETE ON observations
@@ -117,4 +157,53 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), LedgerError> 
     transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
     transaction.pragma_update(None, "user_version", LATEST).map_err(failed)?;
     transaction.commit().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_ledger_keeps_its_rows_and_their_numbers() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ledger.db");
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(VERSION_1).unwrap();
+        old.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        let row = |id: i64, kind: &str| {
+            format!(
+                "INSERT INTO observations VALUES ({id}, 't', '{kind}', 'a', 'b', 'c', 1, NULL, 2, 'e', 'o', '{{}}', 3, 'd', 'z')"
+            )
+        };
+        old.execute_batch(&row(3, "nop")).unwrap();
+        old.execute_batch(&row(7, "oracle")).unwrap();
+        drop(old);
+        let ledger = connect(&path, false).unwrap();
+        let row_text =
+            "id || kind || coalesce(memory_mb, 'none') || millicpus || coalesce(cheat_group, 'none')";
+        let rows: Vec<String> = ledger
+            .prepare(&format!("SELECT {row_text} FROM observations ORDER BY id"))
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(rows, ["3nopnone2none", "7oraclenone2none"]);
+        for statement in [
+            "UPDATE observations SET outcome = ''",
+            "DELETE FROM observations",
+            "INSERT OR REPLACE INTO observations SELECT * FROM observations",
+            "INSERT INTO observations SELECT NULL, task_id, 'cheat', tree_digest, verifier_digest, image_digest, 1, 1, 1, '', '', '', 1, '', '', NULL FROM observations",
+        ] {
+            assert!(ledger.execute_batch(statement).is_err(), "{statement}");
+        }
+        // A number is never given twice, not even one of the time before.
+        ledger
+            .execute_batch(&row(0, "cheat:x").replace("(0,", "(NULL,").replace("'z')", "'z', 'g')"))
+            .unwrap();
+        assert_eq!(ledger.last_insert_rowid(), 8);
+        let version: i64 = ledger.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, LATEST);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ident::TaskId;
+use ident::{Digest, TaskId};
 use trial::TrialTask;
 
 /// A materialized task.
@@ -12,4 +12,6 @@ pub struct Candidate {
     pub task_id: TaskId,
     /// Its directory, with the digests that its verdict will be tied to.
     pub task: Arc<TrialTask>,
+    /// The tasks that its cheats speak for, see [`crate::cheat_group`]; none for a task that stands by itself.
+    pub cheat_group: Option<Digest>,
 }

@@ -72,6 +72,8 @@ const RECIPE: Shape = Table(&[
             ("confirm_runs", Value),
             ("timeout_sec", Value),
             ("engine", Value),
+            ("cheats", Value),
+            ("flaky_tests", Value),
         ]),
     ),
     (

@@ -12,9 +12,9 @@ mod template;
 
 pub use error::{Mistake, RecipeError};
 pub use model::{
-    Aliases, Cap, CheckRecipe, CrossSource, DatasetRecipe, EngineName, EvidenceRecipe, ExportFormat,
-    ExportRecipe, HeldOut, MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe, Reserve, ResolveRecipe,
-    SourceRecipe, SplitSizes, Texts, Workspace,
+    Aliases, Cap, CheatPolicy, CheckRecipe, CrossSource, DatasetRecipe, EngineName, EvidenceRecipe,
+    ExportFormat, ExportRecipe, FlakyPolicy, HeldOut, MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe,
+    Reserve, ResolveRecipe, SourceRecipe, SplitSizes, Texts, Workspace,
 };
 pub use parse::{parse, parse_aliases};
 pub use template::TEMPLATE;

@@ -445,12 +445,49 @@ pub struct ProveRecipe {
     pub timeout_sec: u64,
     /// The engine.
     pub engine: EngineName,
+    /// Which tasks the cheat set is tried on.
+    pub cheats: CheatPolicy,
+    /// What becomes of tasks with tests that vary.
+    pub flaky_tests: FlakyPolicy,
 }
 
 impl Default for ProveRecipe {
     fn default() -> Self {
-        Self { oracle_runs: 3, nop_runs: 3, confirm_runs: 10, timeout_sec: 180, engine: EngineName::Native }
+        Self {
+            oracle_runs: 3,
+            nop_runs: 3,
+            confirm_runs: 10,
+            timeout_sec: 180,
+            engine: EngineName::Native,
+            cheats: CheatPolicy::default(),
+            flaky_tests: FlakyPolicy::default(),
+        }
     }
+}
+
+/// Which tasks the cheat set is tried on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheatPolicy {
+    /// Every task.
+    PerTask,
+    /// What attacks a verifier once for all tasks with that verifier, profile and repository; what attacks the environment
+    /// every task.
+    #[default]
+    PerVerifier,
+    /// None.
+    Off,
+}
+
+/// What becomes of tasks with tests that had more than one status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlakyPolicy {
+    /// They are rejected.
+    #[default]
+    Reject,
+    /// Varying tests of PASS_TO_PASS are taken out, and the task is proved again.
+    Quarantine,
 }
 
 /// Engines by name.
@@ -462,6 +499,16 @@ pub enum EngineName {
     Native,
     /// Containers of a daemon that speaks the Docker Engine API.
     Docker,
+}
+
+impl EngineName {
+    /// The name that observations carry.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Docker => "docker",
+        }
+    }
 }
 
 /// `[resolve]`.

@@ -249,6 +249,8 @@ mod tests {
             ("cap = 2", "cap = \"0%\"", "no cap"),
             ("cap = 2", "cap = -1", "no cap"),
             ("nop_runs = 3", "nop_runs = 0", "nothing is proved by 0 runs"),
+            ("cheats = \"per-verifier\"", "cheats = \"some\"", "per-task"),
+            ("flaky_tests = \"reject\"", "flaky_tests = true", "flaky_tests"),
             ("workspace = \"sdist\"", "workspace = \"tarball\"", "no workspace"),
             ("name = \"my-set\"", "name = \"../x\"", "cannot be part of a directory name"),
             ("seatrial.local/host", "seatrial.local/site", "no base is called `site`"),

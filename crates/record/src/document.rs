@@ -2,7 +2,7 @@
 
 use artifact::Document;
 
-use crate::{CheckDocument, MaterializeDocument, PlanDocument, ProofDocument, Selection};
+use crate::{CheckDocument, MaterializeDocument, PlanDocument, ProofDocument, QuarantineDocument, Selection};
 
 impl Document for PlanDocument {
     const SCHEMA: &'static str = "seatrial.plan/1";
@@ -27,4 +27,9 @@ impl Document for ProofDocument {
 impl Document for Selection {
     const SCHEMA: &'static str = "seatrial.selection/1";
     const STAGE: &'static str = "resolve";
+}
+
+impl Document for QuarantineDocument {
+    const SCHEMA: &'static str = "seatrial.quarantine/1";
+    const STAGE: &'static str = "prove";
 }

@@ -17,10 +17,12 @@ mod verdict;
 pub use evidence::{ImageState, ImageStatus, RewardMean, Trajectory};
 pub use images::{Overflow, Placement, ShardConfig};
 pub use instance::{Instance, Profile};
-pub use observation::{FailureClass, Limits, Observation, Outcome, Reason, TrialKind};
+pub use observation::{CheatName, FailureClass, KindError, Limits, Observation, Outcome, Reason, TrialKind};
 pub use plan::{PlanDocument, PlannedTask, PoolSummary, SourceInput, SweMaster};
 pub use selection::{SelectedTask, Selection, Shortage, Split};
 pub use similar::{SimilarBy, SimilarTasks};
 pub use source::{SourceKind, SourceRole};
-pub use task::{MaterializeDocument, MaterializedTask, RefusedTask};
-pub use verdict::{CheckDocument, CheckedTask, Finding, ProofDocument, ProvedTask, Severity, Status};
+pub use task::{MaterializeDocument, MaterializedTask, QuarantineDocument, QuarantinedTask, RefusedTask};
+pub use verdict::{
+    CheckDocument, CheckedTask, Finding, FlakyTest, ProofDocument, ProvedTask, Severity, Status,
+};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use ident::{Digest, TaskId};
 use serde::{Deserialize, Serialize};
@@ -34,17 +35,111 @@ pub struct Observation {
     pub trial: String,
     /// When it ended, RFC 3339 in UTC.
     pub ended_at: String,
+    /// Of a cheat's trial what its outcome also speaks for: every task with the same verifier program, profile and repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cheat_group: Option<Digest>,
 }
 
-/// What a proof trial tries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// What a proof trial tries, as text `nop`, `oracle` or `cheat:NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum TrialKind {
     /// Nothing is done: the reward must stay below 1.
     Nop,
     /// The gold solution is applied: the reward must be 1.
     Oracle,
+    /// The reward is sought without solving the task: it must stay below 1.
+    Cheat(CheatName),
 }
+
+/// In front of a cheat's name where kinds of trials are written.
+const CHEAT: &str = "cheat:";
+
+impl fmt::Display for TrialKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nop => f.write_str("nop"),
+            Self::Oracle => f.write_str("oracle"),
+            Self::Cheat(name) => write!(f, "{CHEAT}{name}"),
+        }
+    }
+}
+
+impl FromStr for TrialKind {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match (text, text.strip_prefix(CHEAT)) {
+            ("nop", _) => Ok(Self::Nop),
+            ("oracle", _) => Ok(Self::Oracle),
+            (_, Some(name)) => name.parse().map(Self::Cheat),
+            (_, None) => Err(KindError(text.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for TrialKind {
+    type Error = KindError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<TrialKind> for String {
+    fn from(kind: TrialKind) -> Self {
+        kind.to_string()
+    }
+}
+
+/// Name of a cheat: lower-case letters, digits and dashes, a letter first, at most 64 of them.
+///
+/// A cheat that comes to do something else gets a new name, since what was observed of the old one says nothing about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CheatName(String);
+
+impl CheatName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CheatName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for CheatName {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let named = text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(plain);
+        if named && text.len() <= 64 { Ok(Self(text.to_owned())) } else { Err(KindError(text.to_owned())) }
+    }
+}
+
+impl TryFrom<String> for CheatName {
+    type Error = KindError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<CheatName> for String {
+    fn from(name: CheatName) -> Self {
+        name.0
+    }
+}
+
+/// A text that is no kind of trial.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no kind of trial; there are `nop`, `oracle` and `cheat:NAME`")]
+pub struct KindError(String);
 
 /// Limits that decide whether an earlier observation still counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,4 +290,21 @@ pub enum FailureClass {
     Agent,
     /// The machine's, the network's or ours.
     Infrastructure,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_come_back_as_they_were_written() {
+        for text in ["nop", "oracle", "cheat:skip-all", "cheat:x2"] {
+            let kind: TrialKind = serde_json::from_value(text.into()).unwrap();
+            assert_eq!(serde_json::to_value(&kind).unwrap(), text);
+        }
+        for text in ["", "Nop", "cheat:", "cheat:-x", "cheat:A", "cheat:a b", "cheat:a/b", "cheats:a"] {
+            assert!(text.parse::<TrialKind>().is_err(), "{text:?}");
+        }
+        assert!(format!("cheat:{}", "a".repeat(65)).parse::<TrialKind>().is_err());
+    }
 }

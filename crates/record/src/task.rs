@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use ident::{Digest, RepoKey, TaskId};
 use serde::{Deserialize, Serialize};
 
+use crate::FlakyTest;
+
 /// `materialize.json`: every task directory that was written, and every task that could not be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaterializeDocument {
@@ -41,6 +43,27 @@ pub struct MaterializedTask {
     pub workspace_source: String,
     /// Digest of the instance row.
     pub instance_digest: Digest,
+    /// Tests of PASS_TO_PASS that were left out because earlier proofs saw them vary, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quarantined: Vec<String>,
+}
+
+/// `quarantine.json`: tests that are left out of tasks because proofs saw them vary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuarantineDocument {
+    /// `seatrial.quarantine/1`.
+    pub schema: String,
+    /// By task what is left out.
+    pub tasks: BTreeMap<TaskId, QuarantinedTask>,
+}
+
+/// The tests that are left out of one task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuarantinedTask {
+    /// Digest of the instance row that the task was made from; of any other row nothing is known to vary.
+    pub instance_digest: Digest,
+    /// By test how often it had which status.
+    pub tests: BTreeMap<String, FlakyTest>,
 }
 
 /// A task that could not be materialized.

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::SimilarTasks;
 
+use crate::CheatName;
+
 /// How much a finding weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -117,6 +119,21 @@ pub struct ProvedTask {
     pub nop_runs: u32,
     /// Finished oracle trials that count.
     pub oracle_runs: u32,
+    /// Cheats that are known to get nothing, in the order in which they are tried.
+    #[serde(default)]
+    pub cheats: Vec<CheatName>,
+    /// Required tests that had more than one status in runs of one kind, by name.
+    #[serde(default)]
+    pub flaky_tests: BTreeMap<String, FlakyTest>,
     /// The verdict.
     pub verdict: Status,
+}
+
+/// How often a test had which status.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlakyTest {
+    /// With nothing done.
+    pub nop: BTreeMap<String, u32>,
+    /// With the solution applied.
+    pub oracle: BTreeMap<String, u32>,
 }

@@ -50,8 +50,8 @@ pub enum Command {
     Materialize,
     /// Applies the static rules, to the recipe's tasks or to any task directories.
     Check(Check),
-    /// Proves tasks: doing nothing must fail, the solution must pass, every time.
-    Prove(Jobs),
+    /// Proves tasks: doing nothing must fail, the solution must pass, every time, and cheats must get nothing.
+    Prove(Prove),
     /// Shows where every task stands.
     Status(Status),
     /// Chooses the final set and its splits.
@@ -171,6 +171,38 @@ pub struct Check {
     pub explain: Option<String>,
 }
 
+/// `seatrial prove`.
+#[derive(Debug, Args)]
+pub struct Prove {
+    /// Task directories, or directories of them, to prove by themselves; the recipe's tasks when none is given.
+    #[arg(value_hint = ValueHint::DirPath, conflicts_with_all = ["batch", "tasks"])]
+    pub paths: Vec<PathBuf>,
+    /// How much runs at once.
+    #[command(flatten)]
+    pub jobs: Jobs,
+    /// Runs nop and oracle as often as after a disagreement, even where there was none.
+    #[arg(long)]
+    pub confirm: bool,
+    /// Proves N tasks at a time, in plan order and then reserves, and ends when the set can be made, or cannot any more.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub batch: Option<u32>,
+    /// Proves this task alone. May be given several times.
+    #[arg(long = "task", value_name = "TASK_ID")]
+    pub tasks: Vec<String>,
+    /// Takes earlier results over: ledgers, directories of jobs, files of JSON lines.
+    #[arg(long, value_name = "HISTORY", num_args = 1.., value_hint = ValueHint::AnyPath)]
+    pub reconcile: Vec<PathBuf>,
+    /// Shows what would be reused, retried and ignored, and why. Runs and writes nothing.
+    #[arg(long, requires = "reconcile")]
+    pub dry_run: bool,
+    /// The engine, for task directories; a recipe names its own.
+    #[arg(short = 'e', long, value_enum, requires = "paths")]
+    pub engine: Option<Engine>,
+    /// The ledger, for task directories.
+    #[arg(long, value_name = "FILE", default_value = "ledger.db", requires = "paths", value_hint = ValueHint::FilePath)]
+    pub ledger: PathBuf,
+}
+
 /// `seatrial status`.
 #[derive(Debug, Args, Default)]
 pub struct Status {
@@ -193,8 +225,8 @@ pub struct Run {
     /// A task directory, or a directory of them.
     #[arg(short = 'p', long = "path", value_name = "TASKS", required = true, value_hint = ValueHint::DirPath)]
     pub paths: Vec<PathBuf>,
-    /// The agent: oracle or nop. May be given several times.
-    #[arg(short = 'a', long = "agent", value_name = "AGENT", default_value = "oracle")]
+    /// The agent: oracle, nop, or one of the cheat set as cheat:NAME. May be given several times.
+    #[arg(short = 'a', long = "agent", value_name = "AGENT", default_value = "oracle", value_parser = agent)]
     pub agents: Vec<trial::Agent>,
     /// Attempts at each task.
     #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -306,6 +338,17 @@ impl Limits {
             ("trial timeout", self.trial_timeout),
         ]
     }
+}
+
+/// An agent by its name.
+fn agent(text: &str) -> Result<trial::Agent, String> {
+    let Some(name) = text.strip_prefix("cheat:") else {
+        return text.parse().map_err(|error| format!("{error}, and cheat:NAME"));
+    };
+    prove::cheats::Cheat::named(name).map(prove::cheats::Cheat::agent).ok_or_else(|| {
+        let names: Vec<_> = prove::cheats::CHEATS.iter().map(|cheat| cheat.name()).collect();
+        format!("no cheat is called `{name}`; there are {}", names.join(", "))
+    })
 }
 
 /// A number above zero.

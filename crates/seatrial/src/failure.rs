@@ -139,6 +139,7 @@ impl From<prove::ProveError> for Failure {
         match error {
             prove::ProveError::Trial(error) => error.into(),
             prove::ProveError::Ledger(error) => error.into(),
+            error @ (prove::ProveError::UnknownCheat(_) | prove::ProveError::Walk { .. }) => Self::from_error(Exit::Failed, &error),
         }
     }
 }

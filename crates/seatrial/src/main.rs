@@ -8,6 +8,7 @@ mod output;
 mod profiles;
 mod progress;
 mod project;
+mod proof;
 mod sources;
 mod stage;
 mod transfers;
@@ -86,7 +87,10 @@ fn run(cli: Cli, output: Output) -> Result {
         },
         Command::Materialize => stage::materialize::run(output, &claimed()?.0),
         Command::Check(arguments) => command::check::run(output, directory, &arguments),
-        Command::Prove(jobs) => stage::prove::run(output, &claimed()?.0, &jobs),
+        Command::Prove(arguments) if arguments.paths.is_empty() => {
+            stage::prove::run(output, &claimed()?.0, &arguments)
+        }
+        Command::Prove(arguments) => command::prove::run(output, directory, &arguments),
         Command::Status(arguments) => stage::status::run(output, &project()?, arguments.task.as_deref()),
         Command::Resolve => stage::resolve::run(output, &claimed()?.0),
         Command::Freeze(arguments) => stage::freeze::run(output, directory, &arguments),

@@ -196,6 +196,19 @@ fn mode_of(metadata: &std::fs::Metadata, path: &Path) -> u32 {
     if script || metadata.permissions().mode() & 0o111 != 0 { 0o755 } else { 0o644 }
 }
 
+/// One script as an archive, executable.
+pub(crate) fn pack_script(name: &str, text: &str) -> io::Result<Archive> {
+    Archive::pack(|builder| {
+        let mut header = tar::Header::new_gnu();
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_mode(0o755);
+        header.set_size(text.len() as u64);
+        append_entry(builder, &mut header, Path::new(name), None, text.as_bytes())
+    })
+}
+
 /// `/logs/agent` and `/logs/artifacts`, open to whatever user the agent runs as.
 pub(crate) fn log_directories() -> Archive {
     directories(&[("agent", 0o777), ("artifacts", 0o777)])

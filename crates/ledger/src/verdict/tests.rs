@@ -4,7 +4,9 @@ use record::{FailureClass, Outcome};
 
 use super::*;
 
-const RULE: ProofRule = ProofRule { nop_runs: 3, oracle_runs: 3, confirm_runs: 10, retries: 2 };
+fn rule() -> ProofRule {
+    ProofRule::default()
+}
 
 fn observation(kind: TrialKind, outcome: Outcome) -> Observation {
     Observation {
@@ -20,6 +22,7 @@ fn observation(kind: TrialKind, outcome: Outcome) -> Observation {
         wall_ms: 1,
         trial: "jobs/j/a.1__x".into(),
         ended_at: "2026-01-01T00:00:00Z".into(),
+        cheat_group: None,
     }
 }
 
@@ -43,7 +46,7 @@ fn with_tests(mut observation: Observation, tests: &[(&str, &str)]) -> Observati
 }
 
 fn decided(observations: &[Observation]) -> Decision {
-    decide(&ProofKey::of(&nop(0.0)), observations, &RULE)
+    decide(&ProofKey::of(&nop(0.0)), observations, &rule())
 }
 
 fn repeated(observation: &Observation, times: usize) -> Vec<Observation> {
@@ -77,7 +80,7 @@ fn one_of_each_comes_first_and_then_the_rest() {
 
 #[test]
 fn a_rule_of_no_runs_still_asks_for_one_of_each() {
-    let rule = ProofRule { nop_runs: 0, oracle_runs: 0, confirm_runs: 0, retries: 0 };
+    let rule = ProofRule { nop_runs: 0, oracle_runs: 0, confirm_runs: 0, retries: 0, ..rule() };
     let key = ProofKey::of(&nop(0.0));
     assert_eq!(decide(&key, &[], &rule).next, Needed { nop: 1, oracle: 1 });
     assert_eq!(decide(&key, &[nop(0.0), oracle(1.0)], &rule).status, Status::Accepted);
@@ -186,7 +189,7 @@ fn passing_failures_are_made_good_a_few_times() {
         }
     );
     assert_eq!((decision.passing_failures, decision.next), (3, Needed::default()));
-    let more = ProofRule { retries: RULE.retries + decision.passing_failures, ..RULE };
+    let more = ProofRule { retries: rule().retries + decision.passing_failures, ..rule() };
     assert_eq!(decide(&ProofKey::of(&nop(0.0)), &many, &more).next, Needed { nop: 2, oracle: 2 });
     // What is proved is proved, however often the machine failed on the way.
     let proved = [repeated(&nop(0.0), 3), repeated(&oracle(1.0), 3), repeated(&lost, 9)].concat();
@@ -221,7 +224,7 @@ fn another_tree_verifier_image_limit_or_engine_says_nothing() {
     for change in changes {
         let mut key = ProofKey::of(&nop(0.0));
         change(&mut key);
-        let decision = decide(&key, &proved, &RULE);
+        let decision = decide(&key, &proved, &rule());
         assert_eq!((decision.status, decision.next), needs(1, 1));
         assert_eq!((decision.nop_runs, decision.oracle_runs), (0, 0));
     }
@@ -231,21 +234,23 @@ fn any_kind() -> impl Strategy<Value = TrialKind> {
     prop_oneof![Just(TrialKind::Nop), Just(TrialKind::Oracle)]
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "used as a mapper")]
 fn any_outcome(kind: TrialKind) -> impl Strategy<Value = Observation> {
     let good = match kind {
         TrialKind::Nop => 0.0,
-        TrialKind::Oracle => 1.0,
+        TrialKind::Oracle | TrialKind::Cheat(_) => 1.0,
     };
+    let rewarded = kind.clone();
     let status = prop_oneof![6 => Just("passed"), 1 => Just("failed")];
     let reward = prop_oneof![8 => Just(good), 1 => Just(1.0 - good), 1 => Just(0.5)];
     prop_oneof![
         12 => (reward, status).prop_map(move |(reward, status)| {
-            with_tests(observation(kind, Outcome::Reward(reward)), &[("t::a", status)])
+            with_tests(observation(rewarded.clone(), Outcome::Reward(reward)), &[("t::a", status)])
         }),
-        1 => Just(failed(kind, Reason::EngineLost, true)),
-        1 => Just(failed(kind, Reason::DiskFull, true)),
-        1 => Just(failed(kind, Reason::Cancelled, true)),
-        1 => Just(failed(kind, Reason::RewardMissing, false)),
+        1 => Just(failed(kind.clone(), Reason::EngineLost, true)),
+        1 => Just(failed(kind.clone(), Reason::DiskFull, true)),
+        1 => Just(failed(kind.clone(), Reason::Cancelled, true)),
+        1 => Just(failed(kind.clone(), Reason::RewardMissing, false)),
     ]
 }
 
@@ -255,7 +260,7 @@ fn any_observations() -> impl Strategy<Value = Vec<Observation>> {
 
 fn any_rule() -> impl Strategy<Value = ProofRule> {
     (0_u32..5, 0_u32..5, 0_u32..12, 0_u32..4).prop_map(|(nop_runs, oracle_runs, confirm_runs, retries)| {
-        ProofRule { nop_runs, oracle_runs, confirm_runs, retries }
+        ProofRule { nop_runs, oracle_runs, confirm_runs, retries, ..rule() }
     })
 }
 
@@ -283,9 +288,10 @@ proptest! {
             prop_assert!(decision.nop_runs >= rule.nop_runs.max(1));
             prop_assert!(decision.oracle_runs >= rule.oracle_runs.max(1));
             for run in &all {
-                match (&run.outcome, run.kind) {
+                match (&run.outcome, &run.kind) {
                     (Outcome::Reward(reward), TrialKind::Nop) => prop_assert!(*reward < 1.0),
                     (Outcome::Reward(reward), TrialKind::Oracle) => prop_assert!(*reward >= 1.0),
+                    (Outcome::Reward(_), TrialKind::Cheat(_)) => {}
                     (Outcome::Failed { retryable, .. }, _) => prop_assert!(*retryable),
                 }
             }

@@ -44,7 +44,7 @@ fn earlier_results_count_only_for_the_verifier_they_were_made_with() {
     let Some(history) = read("154-resume-terminal-vs-retryable/history.json") else { return };
     let Some(current) = read("154-resume-terminal-vs-retryable/current.json") else { return };
     let all: Vec<_> = history.as_array().unwrap().iter().flat_map(observations).collect();
-    let rule = ProofRule { nop_runs: 1, oracle_runs: 1, confirm_runs: 3, retries: 2 };
+    let rule = ProofRule { nop_runs: 1, oracle_runs: 1, confirm_runs: 3, retries: 2, ..ProofRule::default() };
     let decision = |task: &str| -> Decision {
         let key = ProofKey {
             verifier_digest: Digest::of(text(&current, "verifier_fp")),

@@ -54,7 +54,7 @@ fn several_processes_create_and_fill_one_ledger() {
     let of_task = |task: &str| all.iter().filter(|row| row.task_id.as_str() == task).count();
     assert_eq!(of_task("this.1"), ROWS * 2);
     for pair in all.chunks(2) {
-        assert_eq!((pair[0].kind, pair[1].kind), (TrialKind::Nop, TrialKind::Oracle));
+        assert_eq!((&pair[0].kind, &pair[1].kind), (&TrialKind::Nop, &TrialKind::Oracle));
         assert_eq!(pair[0].task_id, pair[1].task_id);
     }
 }

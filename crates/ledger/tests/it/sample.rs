@@ -19,5 +19,6 @@ pub fn observation(task: &str, kind: TrialKind, reward: f64) -> Observation {
         wall_ms: 1234,
         trial: format!("jobs/proof/{task}__1"),
         ended_at: "2026-01-02T03:04:05Z".into(),
+        cheat_group: None,
     }
 }

@@ -9,4 +9,5 @@ pub mod init;
 pub mod jobs;
 pub mod manual;
 pub mod plan_diff;
+pub mod prove;
 pub mod run;

@@ -96,7 +96,7 @@ fn settings(arguments: &cli::Run) -> BTreeMap<String, String> {
 }
 
 /// The tasks at the paths, in their order; one that is named twice is taken once.
-fn open_tasks(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Arc<TrialTask>>> {
+pub fn open_tasks(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Arc<TrialTask>>> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     for path in paths {

@@ -20,6 +20,7 @@ use crate::profiles::Chosen;
 use crate::project::{Project, section_digest};
 use crate::sources;
 use crate::stage::plan::{self, PLAN, RESERVES};
+use crate::stage::quarantine::{QUARANTINE, Quarantine};
 use crate::trees::{self, CleanTree, NoTree};
 use crate::verifier::{self, PytestVerifier};
 use crate::workbench::{Workbench, run_alone};
@@ -48,7 +49,8 @@ pub fn write(output: Output, project: &Project) -> Result<MaterializeDocument> {
     let wanted: BTreeSet<TaskId> = planned.iter().map(|task| task.task_id.clone()).collect();
     let wanted = Arc::new(wanted);
     let pulled = run_alone(sources::read(project, Keep::Tasks(Arc::clone(&wanted)), true))?;
-    let materializer = Materializer::new(project, &pulled, &wanted)?;
+    let (quarantine, _) = Quarantine::load(project)?;
+    let materializer = Materializer::new(project, &pulled, &wanted, quarantine)?;
     let trees = materializer.trees(&planned)?;
     let results = planned
         .par_iter()
@@ -123,14 +125,16 @@ pub fn file_digest(path: &Path) -> Result<Digest> {
 }
 
 fn inputs(project: &Project, lock: &SeatrialLock) -> Result<artifact::Inputs> {
-    Ok(BTreeMap::from([
+    let mut inputs = BTreeMap::from([
         (PLAN.to_owned(), file_digest(&project.path(PLAN))?),
         (RESERVES.to_owned(), file_digest(&project.path(RESERVES))?),
         (sources::LOCK.to_owned(), section_digest(&lock)?),
         ("seatrial.toml".to_owned(), recipe_digest(&project.recipe)?),
         ("verifier".to_owned(), verifier::digest()),
         ("profiles".to_owned(), Digest::of(grade::PROFILES_JSON)),
-    ]))
+    ]);
+    inputs.extend(Quarantine::load(project)?.1.map(|digest| (QUARANTINE.to_owned(), digest)));
+    Ok(inputs)
 }
 
 fn recipe_digest(recipe: &Recipe) -> Result<Digest> {
@@ -162,10 +166,16 @@ struct Materializer<'a> {
     instances: BTreeMap<&'a TaskId, Cow<'a, Instance>>,
     profiles: BTreeMap<&'a str, &'a Profile>,
     aliases: AliasTable,
+    quarantine: Quarantine,
 }
 
 impl<'a> Materializer<'a> {
-    fn new(project: &'a Project, pulled: &'a Pulled, wanted: &BTreeSet<TaskId>) -> Result<Self> {
+    fn new(
+        project: &'a Project,
+        pulled: &'a Pulled,
+        wanted: &BTreeSet<TaskId>,
+        quarantine: Quarantine,
+    ) -> Result<Self> {
         let mut instances = BTreeMap::new();
         let mut profiles = BTreeMap::new();
         for records in pulled.records.values() {
@@ -187,7 +197,7 @@ impl<'a> Materializer<'a> {
                 _ => {}
             }
         }
-        Ok(Self { project, pulled, instances, profiles, aliases: project.aliases()? })
+        Ok(Self { project, pulled, instances, profiles, aliases: project.aliases()?, quarantine })
     }
 
     fn profile(&self, repo: &str) -> Result<Chosen, NoTree> {
@@ -226,6 +236,10 @@ impl<'a> Materializer<'a> {
             .instances
             .get(&planned.task_id)
             .ok_or_else(|| ("instance_missing", "no source gives its instance row".to_owned()))?;
+        let row = to_canonical_json(instance).map_err(|error| ("instance_invalid", error.to_string()))?;
+        let instance_digest = Digest::of(row);
+        let (instance, quarantined) = self.quarantine.apply(instance_digest, instance);
+        let instance = instance.as_ref();
         let chosen = self.profile(&instance.repo)?;
         let profile = &chosen.profile;
         let clean = match trees.get(&instance.repo) {
@@ -270,7 +284,6 @@ impl<'a> Materializer<'a> {
         let directory = self.project.path(TASKS).join(planned.task_id.as_str());
         task::write_task(&directory, &files).map_err(failed)?;
         let digests = task::digest_task(&directory).map_err(failed)?;
-        let row = to_canonical_json(instance).map_err(|error| ("instance_invalid", error.to_string()))?;
         let task = MaterializedTask {
             task_id: planned.task_id.clone(),
             stage: planned.stage.clone(),
@@ -281,7 +294,8 @@ impl<'a> Materializer<'a> {
             verifier_digest: digests.verifier_digest,
             base_image,
             workspace_source: clean.source.clone(),
-            instance_digest: Digest::of(row),
+            instance_digest,
+            quarantined,
         };
         Ok((task, notes_on(&files)))
     }

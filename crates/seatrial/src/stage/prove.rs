@@ -1,25 +1,31 @@
-//! `seatrial prove`: nop and oracle trials until every task has a verdict.
+//! `seatrial prove`: trials of nop, oracle and cheats until every task has a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
+use dataset::resolve::Verdicts;
 use ident::{Digest, TaskId};
-use ledger::{Ledger, ProofRule};
-use prove::{Assessed, Candidate, ProveSpec, Prover};
+use ledger::{Ledger, ProofKey, ProofRule};
+use prove::cheats::{self, Grouping, cheat_group};
+use prove::reconcile::History;
+use prove::{Candidate, Outlook};
 use rayon::prelude::*;
-use record::{ProofDocument, ProvedTask, Status};
+use recipe::CheatPolicy;
+use record::{CheckDocument, MaterializeDocument, MaterializedTask, ProofDocument, ProvedTask, Status};
 use serde_json::json;
 use task::TaskDir;
-use trial::{Agent, Budgets, Job, JobIdentity, JobSpec, TrialTask};
+use task::config::TaskConfig;
+use trial::TrialTask;
 
-use crate::cli::Jobs;
+use crate::cli::{self, Jobs};
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count};
-use crate::progress;
 use crate::project::{Project, section_digest};
+use crate::proof::{Proof, RETRIES, histories};
 use crate::stage::check::{self, CHECKS};
 use crate::stage::materialize::{self, MATERIALIZE, TASKS};
-use crate::workbench::timed_job;
+use crate::stage::{plan, quarantine, resolve};
 
 /// Name of the document.
 pub const PROOFS: &str = "proofs.json";
@@ -27,12 +33,43 @@ pub const PROOFS: &str = "proofs.json";
 pub const HOST: &str = "host.json";
 /// The ledger's file.
 pub const LEDGER: &str = "ledger.db";
-/// Passing failures of one kind that are made good by another run.
-const RETRIES: u32 = 2;
+
+/// What a run of the stage is asked for beside the recipe.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Whether both kinds are run as often as after a disagreement.
+    pub confirm: bool,
+    /// How many tasks are proved before it is looked whether more are needed.
+    pub batch: Option<usize>,
+    /// The only tasks to prove; all when empty.
+    pub tasks: BTreeSet<TaskId>,
+    /// Earlier results to take over.
+    pub histories: Vec<History>,
+    /// Whether it is only told what would be taken over.
+    pub dry_run: bool,
+}
+
+impl Asked {
+    /// Reads the arguments.
+    pub fn of(project: &Project, arguments: &cli::Prove) -> Result<Self> {
+        let tasks = arguments.tasks.iter().map(|task| task.parse().or_exit(Exit::Usage));
+        Ok(Self {
+            confirm: arguments.confirm,
+            batch: arguments.batch.map(|batch| batch as usize),
+            tasks: tasks.collect::<Result<_>>()?,
+            histories: histories(&project.root, &arguments.reconcile)?,
+            dry_run: arguments.dry_run,
+        })
+    }
+}
 
 /// The command.
-pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
-    let document = write(output, project, jobs)?;
+pub fn run(output: Output, project: &Project, arguments: &cli::Prove) -> Result {
+    let asked = Asked::of(project, arguments)?;
+    let (document, quarantined) = write(output, project, &arguments.jobs, &asked)?;
+    if asked.dry_run {
+        return Ok(());
+    }
     let counts =
         |wanted: fn(&Status) -> bool| document.tasks.iter().filter(|task| wanted(&task.verdict)).count();
     let accepted = counts(|status| *status == Status::Accepted);
@@ -42,6 +79,7 @@ pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
         "rejected": counts(|status| matches!(status, Status::Rejected { .. })),
         "error": counts(|status| matches!(status, Status::Error { .. })),
         "pending": counts(|status| *status == Status::Pending),
+        "quarantined": quarantined,
         "document": PROOFS,
     }))?;
     match document.tasks.len() - accepted {
@@ -50,96 +88,145 @@ pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     }
 }
 
-/// Proves every task that the static rules accept, and writes the verdicts.
-pub fn write(output: Output, project: &Project, jobs: &Jobs) -> Result<ProofDocument> {
+/// Proves every task that the static rules accept, as far as it is asked for, and writes the verdicts. Tells also how many tasks
+/// have tests that were put into quarantine now.
+pub fn write(
+    output: Output,
+    project: &Project,
+    jobs: &Jobs,
+    asked: &Asked,
+) -> Result<(ProofDocument, usize)> {
     let (materialized, materialized_digest) = materialize::load(project)?;
     let (checks, checks_digest) = check::load(project)?;
     let accepted: BTreeSet<&TaskId> =
         checks.tasks.iter().filter(|task| task.accepted).map(|task| &task.task_id).collect();
-    let candidates: Vec<Candidate> = materialized
-        .tasks
+    if let Some(task) = asked.tasks.iter().find(|task| !accepted.contains(task)) {
+        let message = format!("task `{task}` is none that is materialized and accepted by the static rules");
+        return Err(Failure::new(Exit::Usage, message).hint(format!("see `seatrial status {task}`")));
+    }
+    let rule = rule(project);
+    let engine = project.recipe.prove.engine.name();
+    let tasks: Vec<&MaterializedTask> =
+        materialized.tasks.iter().filter(|task| accepted.contains(&task.task_id)).collect();
+    let wanted = |task: &&MaterializedTask| asked.tasks.is_empty() || asked.tasks.contains(&task.task_id);
+    let candidates: Vec<Candidate> = tasks
         .par_iter()
-        .filter(|task| accepted.contains(&task.task_id))
+        .copied()
+        .filter(wanted)
         .map(|task| {
             let directory = project.path(TASKS).join(task.task_id.as_str());
+            let opened =
+                TrialTask::open(&directory, Some(&project.recipe.dataset.name)).or_exit(Exit::Failed)?;
             Ok(Candidate {
                 task_id: task.task_id.clone(),
-                task: Arc::new(
-                    TrialTask::open(&directory, Some(&project.recipe.dataset.name)).or_exit(Exit::Failed)?,
-                ),
+                cheat_group: group_of(&directory, task, &opened.config, engine),
+                task: Arc::new(opened),
             })
         })
         .collect::<Result<_>>()?;
-    let tasks = prove(output, project, jobs, &candidates)?;
-    let document = ProofDocument {
+    let mut document = ProofDocument {
         schema: <ProofDocument as artifact::Document>::SCHEMA.into(),
         inputs: inputs(project, materialized_digest, checks_digest)?,
-        tasks,
+        tasks: known(project, &tasks, &rule)?,
     };
+    let places: BTreeMap<TaskId, usize> =
+        document.tasks.iter().enumerate().map(|(place, task)| (task.task_id.clone(), place)).collect();
+    let bench = project.workbench(jobs)?;
+    let size = asked.batch.unwrap_or(candidates.len()).max(1);
+    for (number, batch) in candidates.chunks(size).enumerate() {
+        if asked.batch.is_some() && enough(output, project, &materialized, &checks, &document)? {
+            break;
+        }
+        if asked.batch.is_some() {
+            let (first, last) = (number * size + 1, number * size + batch.len());
+            output.stage("prove", format_args!("tasks {first} to {last} of {}", candidates.len()));
+        }
+        let proof = Proof {
+            rule: rule.clone(),
+            confirm: asked.confirm,
+            histories: asked.histories.clone(),
+            dry_run: asked.dry_run,
+            history: prove::history::Allowed::OneCommit,
+            root: project.root.clone(),
+            ledger: project.path(LEDGER),
+            jobs_dir: project.path("jobs"),
+            host: Some(project.path(HOST)),
+        };
+        for proved in proof.run(output, &bench, batch)? {
+            let place = places[&proved.task_id];
+            document.tasks[place] = proved;
+        }
+    }
+    if asked.dry_run {
+        return Ok((document, 0));
+    }
     artifact::store(&project.path(PROOFS), &document)?;
     summarize(output, &document.tasks);
-    Ok(document)
+    let quarantined = quarantine::write(output, project, &materialized, &document)?;
+    Ok((document, quarantined))
 }
 
-fn prove(
+/// Whether more verdicts are of no use: the final set can be made, or cannot be made any more.
+fn enough(
     output: Output,
     project: &Project,
-    jobs: &Jobs,
-    candidates: &[Candidate],
-) -> Result<Vec<ProvedTask>> {
-    let recipe = &project.recipe.prove;
-    let bench = project.workbench(jobs)?;
-    let spec = ProveSpec { rule: rule(project), engine: bench.engine.name(), root: project.root.clone() };
-    let ledger = Ledger::open(&project.path(LEDGER))?;
-    let prover = Prover::new(spec, bench.images.clone(), ledger);
-    bench.run_job(async {
-        let assessed = prover.assess(candidates).await.or_exit(Exit::Failed)?;
-        if let Some(inventory) = bench.local.host_inventory() {
-            artifact::write_atomic(&project.path(HOST), &inventory)?;
+    materialized: &MaterializeDocument,
+    checks: &CheckDocument,
+    proofs: &ProofDocument,
+) -> Result<bool> {
+    let (plan, reserves) = plan::load(project)?;
+    let set_aside = BTreeMap::new();
+    let verdicts =
+        Verdicts { plan: &plan, reserves: &reserves, materialized, checks, proofs, set_aside: &set_aside };
+    match prove::outlook(verdicts, &resolve::rules(project)).or_exit(Exit::Conflict)? {
+        Outlook::Open => Ok(false),
+        Outlook::Satisfied => {
+            output.stage("prove", "the set can be made of what is accepted; the rest stays pending");
+            Ok(true)
         }
-        let planned: u64 = assessed.iter().map(Assessed::expected).sum();
-        if planned == 0 {
-            return Ok(assessed.into_iter().map(Assessed::proved).collect());
+        Outlook::Hopeless(shortages) => {
+            let short = |short: &record::Shortage| {
+                format!("{} can have {} of {} at most", short.what, short.have, short.wanted)
+            };
+            let short: Vec<_> = shortages.iter().map(short).collect();
+            output.stage(
+                "prove",
+                format_args!(
+                    "the set cannot be made any more ({}); the rest stays pending",
+                    short.join(", ")
+                ),
+            );
+            Ok(true)
         }
-        output.stage(
-            "prove",
-            format_args!(
-                "{} tasks, about {planned} trials, {} at once",
-                candidates.len(),
-                bench.admission.slots()
-            ),
-        );
-        let (events, receiver) = tokio::sync::mpsc::unbounded_channel();
-        let reporter = tokio::spawn(progress::show(output, "prove", planned, receiver));
-        let (agents, attempts) = (vec![Agent::Oracle, Agent::Nop], recipe.oracle_runs.max(recipe.nop_runs));
-        let jobs_dir = project.path("jobs");
-        let tasks: Vec<_> = candidates.iter().map(|candidate| candidate.task.clone()).collect();
-        let identity = JobIdentity::new(
-            bench.engine.name(),
-            &agents,
-            attempts,
-            BTreeMap::new(),
-            tasks.iter().map(AsRef::as_ref),
-        );
-        let spec = JobSpec {
-            // What was seen is in the ledger: a proof that goes on needs no earlier job.
-            name: timed_job(&jobs_dir, "prove-")?,
-            jobs_dir,
-            agents,
-            attempts,
-            planned: usize::try_from(planned).unwrap_or(usize::MAX),
-            // The ledger's rule decides what is run again.
-            max_retries: 0,
-            budgets: Budgets::default(),
-            network_allowed: false,
-        };
-        let job = Job::open(spec, &identity, &tasks, bench.resources(events))?;
-        let proved = prover.prove(&job, assessed).await?;
-        job.finish()?;
-        drop(job);
-        let _ = reporter.await;
-        Ok(proved)
-    })
+    }
+}
+
+/// What the ledger says of tasks before anything is run. The root file system that a task would run on is known only once it is
+/// made, so that the last document says which one was meant; without it a task is pending.
+fn known(project: &Project, tasks: &[&MaterializedTask], rule: &ProofRule) -> Result<Vec<ProvedTask>> {
+    let engine = project.recipe.prove.engine.name();
+    let before = artifact::load_optional::<ProofDocument>(&project.path(PROOFS)).ok().flatten();
+    let before: BTreeMap<TaskId, ProvedTask> = before
+        .into_iter()
+        .flat_map(|(document, _)| document.tasks)
+        .map(|task| (task.task_id.clone(), task))
+        .collect();
+    let ledger = Ledger::open_existing(&project.path(LEDGER))?;
+    tasks
+        .iter()
+        .map(|task| {
+            let same = |before: &&ProvedTask| {
+                before.engine == engine
+                    && (before.tree_digest, before.verifier_digest)
+                        == (task.tree_digest, task.verifier_digest)
+            };
+            let image = before.get(&task.task_id).filter(same).map(|before| before.image_digest.clone());
+            let key = key_of(project, task, image.unwrap_or_default(), engine)?;
+            let seen = ledger.as_ref().map(|ledger| ledger.about(&key)).transpose()?.unwrap_or_default();
+            let decision = ledger::decide(&key, &seen, rule);
+            Ok(prove::verdict(key, decision))
+        })
+        .collect()
 }
 
 /// The document and its digest; refused when the tasks, the findings or the recipe have changed since.
@@ -169,27 +256,57 @@ fn agree_with_ledger(project: &Project, document: &ProofDocument) -> Result {
         .hint("put it back, or run `seatrial prove`, which proves the tasks anew"));
     };
     let rule = rule(project);
+    let (materialized, _) = artifact::load::<MaterializeDocument>(&project.path(MATERIALIZE))?;
+    let materialized: BTreeMap<&TaskId, &MaterializedTask> =
+        materialized.tasks.iter().map(|task| (&task.task_id, task)).collect();
+    let otherwise = |task: &TaskId| {
+        let message = format!("{PROOFS} says something else about `{task}` than the ledger");
+        Failure::new(Exit::Conflict, message).hint("run `seatrial prove`, or `seatrial up`")
+    };
     for task in &document.tasks {
-        let directory = project.path(TASKS).join(task.task_id.as_str());
-        // The tree was held against its digest already; only its limits are read here.
-        let opened = TaskDir::open(&directory).or_exit(Exit::Failed)?;
-        let key = ledger::ProofKey {
-            task_id: task.task_id.clone(),
-            tree_digest: task.tree_digest,
-            verifier_digest: task.verifier_digest,
-            image_digest: task.image_digest.clone(),
-            limits: prove::limits(opened.config()),
-            engine: task.engine.clone(),
-        };
-        let seen = ledger.observations(&ledger::Filter::of_key(&key))?;
-        let decision = ledger::decide(&key, &seen, &rule);
+        let made = materialized.get(&task.task_id).ok_or_else(|| otherwise(&task.task_id))?;
+        let key = key_of(project, made, task.image_digest.clone(), &task.engine)?;
+        let decision = ledger::decide(&key, &ledger.about(&key)?, &rule);
         let same_kind = std::mem::discriminant(&decision.status) == std::mem::discriminant(&task.verdict);
-        if !same_kind || (decision.nop_runs, decision.oracle_runs) != (task.nop_runs, task.oracle_runs) {
-            let message = format!("{PROOFS} says something else about `{}` than the ledger", task.task_id);
-            return Err(Failure::new(Exit::Conflict, message).hint("run `seatrial prove`, or `seatrial up`"));
+        let found = (key.tree_digest, key.verifier_digest, decision.nop_runs, decision.oracle_runs);
+        let said = (task.tree_digest, task.verifier_digest, task.nop_runs, task.oracle_runs);
+        if !same_kind || found != said || decision.cheats != task.cheats {
+            return Err(otherwise(&task.task_id));
         }
     }
     Ok(())
+}
+
+/// What a verdict on a task directory is about. Its tree was held against its digest already; only its settings are read here.
+fn key_of(
+    project: &Project,
+    task: &MaterializedTask,
+    image_digest: String,
+    engine: &str,
+) -> Result<ProofKey> {
+    let directory = project.path(TASKS).join(task.task_id.as_str());
+    let opened = TaskDir::open(&directory).or_exit(Exit::Failed)?;
+    Ok(ProofKey {
+        task_id: task.task_id.clone(),
+        tree_digest: task.tree_digest,
+        verifier_digest: task.verifier_digest,
+        image_digest,
+        limits: prove::limits(opened.config()),
+        engine: engine.to_owned(),
+        cheat_group: group_of(&directory, task, opened.config(), engine),
+    })
+}
+
+/// The tasks that a task's cheats speak for.
+fn group_of(directory: &Path, task: &MaterializedTask, config: &TaskConfig, engine: &str) -> Option<Digest> {
+    let of = Grouping {
+        repo: task.repo.as_str(),
+        base_image: &task.base_image,
+        verifier_digest: task.verifier_digest,
+        limits: &prove::limits(config),
+        engine,
+    };
+    cheat_group(&directory.join("tests"), of)
 }
 
 fn rule(project: &Project) -> ProofRule {
@@ -199,6 +316,11 @@ fn rule(project: &Project) -> ProofRule {
         oracle_runs: recipe.oracle_runs,
         confirm_runs: recipe.confirm_runs,
         retries: RETRIES,
+        cheats: match recipe.cheats {
+            CheatPolicy::PerTask => cheats::asked(false).into(),
+            CheatPolicy::PerVerifier => cheats::asked(true).into(),
+            CheatPolicy::Off => Arc::default(),
+        },
     }
 }
 

@@ -108,7 +108,8 @@ pub fn inputs(project: &Project) -> Result<artifact::Inputs> {
     Ok(inputs)
 }
 
-fn rules(project: &Project) -> ResolveRules {
+/// The recipe's rules for the set.
+pub fn rules(project: &Project) -> ResolveRules {
     let recipe = &project.recipe.resolve;
     ResolveRules {
         pools: project

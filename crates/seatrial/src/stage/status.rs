@@ -2,109 +2,241 @@
 
 use std::collections::BTreeMap;
 
+use artifact::Document;
 use ident::TaskId;
-use ledger::{Filter, Ledger, Tally, tally};
+use ledger::{Tally, TallyError, tally};
 use record::{
-    CheckDocument, MaterializeDocument, Outcome, PlanDocument, ProofDocument, Selection, Severity, Status,
+    CheckDocument, MaterializeDocument, PlanDocument, ProofDocument, Selection, Severity, Split, Status,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::failure::{Exit, OrExit, Result};
 use crate::output::{Output, table};
-use crate::progress::name_of;
 use crate::project::Project;
 use crate::stage::check::CHECKS;
-use crate::stage::materialize::MATERIALIZE;
+use crate::stage::life;
+use crate::stage::materialize::{MATERIALIZE, file_digest};
 use crate::stage::plan::{PLAN, RESERVES};
-use crate::stage::prove::{LEDGER, PROOFS};
+use crate::stage::prove::PROOFS;
 use crate::stage::resolve::SELECTION;
+
+/// The stages that give a task its status, in the order of the work.
+const STAGES: [&str; 3] = ["materialize", "check", "prove"];
 
 /// The command: the whole set, or the life of one task.
 pub fn run(output: Output, project: &Project, task: Option<&str>) -> Result {
-    let standing = Standing::load(project)?;
+    let standing = Standing::load(output, project)?;
     match task {
         None => show(output, &standing),
-        Some(task) => {
-            let task = task.parse::<TaskId>().or_exit(Exit::Usage)?;
-            life(output, project, &standing, &task)
-        }
+        Some(task) => life::show(output, project, &standing, &task.parse::<TaskId>().or_exit(Exit::Usage)?),
     }
 }
 
-/// Every planned task and its status. Documents that are not there yet leave tasks pending.
+/// A planned task.
+pub struct Planned {
+    /// The task.
+    pub task_id: TaskId,
+    /// Its pool.
+    pub pool: String,
+    /// Whether it is a reserve.
+    pub reserve: bool,
+}
+
+/// What one stage says about a task for good, or that it waits for that stage.
+struct Stated {
+    task_id: TaskId,
+    stage: &'static str,
+    status: Status,
+}
+
+/// The documents of the stages as far as they are there and about this plan.
+#[derive(Default)]
+pub struct Documents {
+    /// The task directories.
+    pub materialized: Option<MaterializeDocument>,
+    /// The findings.
+    pub checks: Option<CheckDocument>,
+    /// The verdicts.
+    pub proofs: Option<ProofDocument>,
+}
+
+/// Every planned task and what the stages say about it. Documents that are not there yet leave tasks pending.
 pub struct Standing {
-    /// Task, pool and whether it is a reserve, in plan order.
-    pub tasks: Vec<(TaskId, String, bool)>,
-    /// Exactly one status a task.
-    pub statuses: BTreeMap<TaskId, Status>,
+    /// All tasks in plan order, primaries before reserves.
+    pub tasks: Vec<Planned>,
+    /// The documents that it was read from.
+    pub documents: Documents,
     /// Chosen tasks and their splits.
-    pub selected: BTreeMap<TaskId, record::Split>,
+    pub selected: BTreeMap<TaskId, Split>,
+    stated: Vec<Stated>,
 }
 
 impl Standing {
-    /// Reads what the stages have written so far.
-    pub fn load(project: &Project) -> Result<Self> {
+    /// Reads what the stages have written so far. What is about another plan or other tasks is left out, and that is said.
+    pub fn load(output: Output, project: &Project) -> Result<Self> {
         let (plan, _) = artifact::load::<PlanDocument>(&project.path(PLAN))?;
         let (reserves, _) = artifact::load::<PlanDocument>(&project.path(RESERVES))?;
-        let primaries = plan.tasks.into_iter().map(|task| (task.task_id, task.stage, false));
-        let reserves = reserves.tasks.into_iter().map(|task| (task.task_id, task.stage, true));
-        let tasks: Vec<_> = primaries.chain(reserves).collect();
-        let mut statuses: BTreeMap<TaskId, Status> =
-            tasks.iter().map(|(task, ..)| (task.clone(), Status::Pending)).collect();
-        let mut set = |task: TaskId, status: Status| {
-            if let Some(slot) = statuses.get_mut(&task) {
-                *slot = status;
-            }
+        let planned = |reserve| {
+            move |task: record::PlannedTask| Planned { task_id: task.task_id, pool: task.stage, reserve }
         };
-        if let Some((document, _)) =
-            artifact::load_optional::<MaterializeDocument>(&project.path(MATERIALIZE))?
-        {
-            for task in document.refused {
-                set(task.task_id, Status::Rejected { reason: task.reason, detail: task.detail });
-            }
+        let tasks: Vec<Planned> = plan
+            .tasks
+            .into_iter()
+            .map(planned(false))
+            .chain(reserves.tasks.into_iter().map(planned(true)))
+            .collect();
+        let materialized =
+            current(output, project, MATERIALIZE, &[PLAN, RESERVES], |document: &MaterializeDocument| {
+                &document.inputs
+            })?;
+        let mut documents = Documents { materialized, ..Documents::default() };
+        if documents.materialized.is_some() {
+            documents.checks =
+                current(output, project, CHECKS, &[MATERIALIZE], |document: &CheckDocument| {
+                    &document.inputs
+                })?;
         }
-        if let Some((document, _)) = artifact::load_optional::<CheckDocument>(&project.path(CHECKS))? {
-            for task in document.tasks.into_iter().filter(|task| !task.accepted) {
-                let error = task.findings.into_iter().find(|finding| finding.severity == Severity::Error);
-                let (reason, detail) =
-                    error.map_or_else(Default::default, |finding| (finding.rule, finding.message));
-                set(task.task_id, Status::Rejected { reason, detail });
-            }
-        }
-        if let Some((document, _)) = artifact::load_optional::<ProofDocument>(&project.path(PROOFS))? {
-            for task in document.tasks {
-                set(task.task_id, task.verdict);
-            }
+        if documents.checks.is_some() {
+            documents.proofs =
+                current(output, project, PROOFS, &[MATERIALIZE, CHECKS], |document: &ProofDocument| {
+                    &document.inputs
+                })?;
         }
         let selected = artifact::load_optional::<Selection>(&project.path(SELECTION))?
             .map(|(selection, _)| {
                 selection.tasks.into_iter().map(|task| (task.task_id, task.split)).collect()
             })
             .unwrap_or_default();
-        Ok(Self { tasks, statuses, selected })
+        let stated = stated(&tasks, &documents);
+        Ok(Self { tasks, documents, selected, stated })
     }
 
-    /// Counts by pool; an error when the sums do not close.
-    pub fn tallies(&self) -> Result<BTreeMap<String, Tally>> {
-        let tasks = self.tasks.iter().map(|(task, pool, _)| (task, pool.as_str()));
-        tally(tasks, &self.statuses).or_exit(Exit::Conflict)
+    /// Every status that a task has; exactly one where the sums close.
+    pub fn of(&self, task: &TaskId) -> Vec<Status> {
+        let own = self.stated.iter().filter(|stated| stated.task_id == *task);
+        own.map(|stated| stated.status.clone()).collect()
     }
+
+    /// The status of every task, where the sums close.
+    pub fn statuses(&self) -> Result<BTreeMap<&TaskId, &Status>> {
+        self.tallies()?;
+        Ok(self.stated.iter().map(|stated| (&stated.task_id, &stated.status)).collect())
+    }
+
+    /// Counts by pool; an error that names tasks when the sums do not close.
+    pub fn tallies(&self) -> Result<BTreeMap<String, Tally>> {
+        counted(&self.tasks, &self.stated).or_exit(Exit::Conflict)
+    }
+
+    /// What became of the tasks that came to each stage.
+    fn stages(&self) -> Vec<(&'static str, Tally)> {
+        let mut came = self.tasks.len() as u64;
+        let mut stages = Vec::new();
+        for stage in STAGES {
+            let mut tally = Tally { total: came, ..Tally::default() };
+            for stated in self.stated.iter().filter(|stated| stated.stage == stage) {
+                match &stated.status {
+                    Status::Accepted => {}
+                    Status::Rejected { reason, .. } => {
+                        *tally.rejected.entry(reason.clone()).or_default() += 1;
+                    }
+                    Status::Error { reason, .. } => *tally.error.entry(reason.clone()).or_default() += 1,
+                    Status::Pending => tally.pending += 1,
+                }
+            }
+            tally.accepted =
+                came.saturating_sub(tally.rejected_total() + tally.error_total() + tally.pending);
+            came = tally.accepted;
+            stages.push((stage, tally));
+        }
+        stages
+    }
+}
+
+/// A document, unless one of the files that it names as inputs is another one now.
+fn current<D: Document>(
+    output: Output,
+    project: &Project,
+    name: &str,
+    made_from: &[&str],
+    inputs: impl Fn(&D) -> &artifact::Inputs,
+) -> Result<Option<D>> {
+    let Some((document, _)) = artifact::load_optional::<D>(&project.path(name))? else { return Ok(None) };
+    for file in made_from {
+        let path = project.path(file);
+        if !path.exists() || inputs(&document).get(*file) != Some(&file_digest(&path)?) {
+            let stage = D::STAGE;
+            output.warn(format_args!(
+                "{name} is about another {file} and is left out; run `seatrial {stage}`, or `seatrial up`"
+            ));
+            return Ok(None);
+        }
+    }
+    Ok(Some(document))
+}
+
+/// One statement a task where the documents agree. A task that stands in two lists gets two, and one that is in no plan one too
+/// many: the sums then do not close.
+fn stated(tasks: &[Planned], documents: &Documents) -> Vec<Stated> {
+    let mut stated = Vec::new();
+    let mut reached: BTreeMap<&TaskId, &'static str> =
+        tasks.iter().map(|task| (&task.task_id, STAGES[0])).collect();
+    let mut say = |task_id: &TaskId, stage, status| {
+        stated.push(Stated { task_id: task_id.clone(), stage, status });
+    };
+    if let Some(document) = &documents.materialized {
+        for task in &document.refused {
+            reached.remove(&task.task_id);
+            let (reason, detail) = (task.reason.clone(), task.detail.clone());
+            say(&task.task_id, STAGES[0], Status::Rejected { reason, detail });
+        }
+        for task in &document.tasks {
+            reached.insert(&task.task_id, STAGES[1]);
+        }
+    }
+    if let Some(document) = &documents.checks {
+        for task in &document.tasks {
+            if task.accepted {
+                reached.insert(&task.task_id, STAGES[2]);
+                continue;
+            }
+            reached.remove(&task.task_id);
+            let error = task.findings.iter().find(|finding| finding.severity == Severity::Error);
+            let (reason, detail) = error.map_or_else(
+                || ("unnamed".to_owned(), "the document names no error".to_owned()),
+                |finding| (finding.rule.clone(), finding.message.clone()),
+            );
+            say(&task.task_id, STAGES[1], Status::Rejected { reason, detail });
+        }
+    }
+    if let Some(document) = &documents.proofs {
+        for task in &document.tasks {
+            reached.remove(&task.task_id);
+            say(&task.task_id, STAGES[2], task.verdict.clone());
+        }
+    }
+    for (task, stage) in reached {
+        say(task, stage, Status::Pending);
+    }
+    stated
+}
+
+fn counted(tasks: &[Planned], stated: &[Stated]) -> std::result::Result<BTreeMap<String, Tally>, TallyError> {
+    let pools = tasks.iter().map(|task| (&task.task_id, task.pool.as_str()));
+    tally(pools, stated.iter().map(|stated| (&stated.task_id, &stated.status)))
 }
 
 fn show(output: Output, standing: &Standing) -> Result {
     let tallies = standing.tallies()?;
-    let rows = tallies.iter().map(|(pool, tally)| {
-        [
-            pool.clone(),
-            tally.total.to_string(),
-            tally.accepted.to_string(),
-            tally.rejected_total().to_string(),
-            tally.error_total().to_string(),
-            tally.pending.to_string(),
-        ]
-    });
+    let statuses = standing.statuses()?;
+    let stages = standing.stages();
+    let rows = stages.iter().map(|(stage, tally)| row(stage, tally));
+    output.print(table(["stage", "came", "went on", "rejected", "error", "pending"], rows))?;
+    output.print("")?;
+    let total = total(tallies.values());
+    let rows = tallies.iter().map(|(pool, tally)| row(pool, tally)).chain([row("all", &total)]);
     output.print(table(["pool", "total", "accepted", "rejected", "error", "pending"], rows))?;
-    let named = standing.statuses.iter().filter_map(|(task, status)| match status {
+    let named = statuses.iter().filter_map(|(task, status)| match status {
         Status::Rejected { reason, detail } | Status::Error { reason, detail, .. } => {
             Some([task.to_string(), reason.clone(), shortened(detail)])
         }
@@ -115,63 +247,61 @@ fn show(output: Output, standing: &Standing) -> Result {
         output.print("")?;
         output.print(table(["task", "reason", "detail"], named))?;
     }
-    output.json(&json!({
-        "pools": tallies.iter().map(|(pool, tally)| (pool, json!({
-            "total": tally.total,
-            "accepted": tally.accepted,
+    let stages = stages.iter().map(|(stage, tally)| {
+        json!({
+            "stage": stage,
+            "came": tally.total,
+            "went_on": tally.accepted,
             "rejected": tally.rejected,
             "error": tally.error,
             "pending": tally.pending,
-        }))).collect::<BTreeMap<_, _>>(),
-        "tasks": standing.statuses,
+        })
+    });
+    output.json(&json!({
+        "total": counts(&total),
+        "pools": tallies.iter().map(|(pool, tally)| (pool, counts(tally))).collect::<BTreeMap<_, _>>(),
+        "stages": stages.collect::<Vec<_>>(),
+        "tasks": statuses,
     }))
 }
 
-fn life(output: Output, project: &Project, standing: &Standing, task: &TaskId) -> Result {
-    let Some((_, pool, reserve)) = standing.tasks.iter().find(|(planned, ..)| planned == task) else {
-        return Err(Failure::new(Exit::Usage, format!("task `{task}` is not planned")));
-    };
-    let status = &standing.statuses[task];
-    let observations = match Ledger::open_existing(&project.path(LEDGER))? {
-        Some(ledger) => ledger.observations(&Filter::of_task(task))?,
-        None => Vec::new(),
-    };
-    output.json(&json!({
-        "task_id": task,
-        "pool": pool,
-        "reserve": reserve,
-        "status": status,
-        "split": standing.selected.get(task),
-        "observations": observations,
-    }))?;
-    output
-        .print(format_args!("{task}\n  pool     {pool}, {}", if *reserve { "reserve" } else { "primary" }))?;
-    output.print(format_args!("  status   {}", described(status)))?;
-    if let Some(split) = standing.selected.get(task) {
-        output.print(format_args!("  split    {split}"))?;
-    }
-    let rows = observations.iter().map(|seen| {
-        let outcome = match &seen.outcome {
-            Outcome::Reward(reward) => format!("reward {reward}"),
-            Outcome::Failed { reason, detail, .. } => format!("{} ({})", name_of(*reason), shortened(detail)),
-        };
-        let wall = format!("{:.2} s", seen.wall_ms as f64 / 1000.0);
-        [name_of(seen.kind), outcome, wall, seen.ended_at.clone(), seen.trial.clone()]
-    });
-    output.print(table(["trial", "outcome", "wall", "ended", "directory"], rows))
+fn row(name: &str, tally: &Tally) -> [String; 6] {
+    [
+        name.to_owned(),
+        tally.total.to_string(),
+        tally.accepted.to_string(),
+        tally.rejected_total().to_string(),
+        tally.error_total().to_string(),
+        tally.pending.to_string(),
+    ]
 }
 
-/// A status in one line.
-fn described(status: &Status) -> String {
-    match status {
-        Status::Accepted => "accepted".into(),
-        Status::Pending => "pending".into(),
-        Status::Rejected { reason, detail } => format!("rejected: {reason} ({detail})"),
-        Status::Error { reason, detail, .. } => format!("error: {reason} ({detail})"),
-    }
+fn counts(tally: &Tally) -> Value {
+    json!({
+        "total": tally.total,
+        "accepted": tally.accepted,
+        "rejected": tally.rejected,
+        "error": tally.error,
+        "pending": tally.pending,
+    })
 }
 
-fn shortened(text: &str) -> String {
+fn total<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Tally {
+    tallies.fold(Tally::default(), |mut total, tally| {
+        total.total += tally.total;
+        total.accepted += tally.accepted;
+        total.pending += tally.pending;
+        for (sums, counts) in [(&mut total.rejected, &tally.rejected), (&mut total.error, &tally.error)] {
+            for (reason, count) in counts {
+                *sums.entry(reason.clone()).or_default() += count;
+            }
+        }
+        total
+    })
+}
+
+/// The first line of a text, cut where it is long.
+pub fn shortened(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     match line.char_indices().nth(90) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -7,6 +7,7 @@
 
 mod architecture;
 mod bases;
+mod cheat_set;
 mod cheats;
 mod checks;
 mod command_line;

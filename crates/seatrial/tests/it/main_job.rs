@@ -49,9 +49,10 @@ fn a_new_project_becomes_a_frozen_set() {
         }
     }
 
-    // Three trials of each kind for each of three tasks, each with its files, and no other.
+    // Three trials of each kind for each of three tasks, thirteen cheats for each of two repositories and one for each task, each
+    // with its files, and no other.
     let trials = project.trials();
-    assert_eq!(trials.len(), 18);
+    assert_eq!(trials.len(), 18 + 2 * 13 + 3);
     assert!(trials.iter().all(|trial| trial.join("verifier/report.json").is_file()));
     assert_eq!(children(&project.path(".seatrial/sandboxes")), Vec::<std::path::PathBuf>::new());
 

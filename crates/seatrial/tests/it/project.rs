@@ -112,11 +112,12 @@ impl Project {
         Self { _temp: temp, root }
     }
 
-    /// The project with one proof trial of each kind, for tests of other things than proofs.
+    /// The project with one proof trial of each kind and no cheats, for tests of other things than proofs.
     pub fn quick() -> Self {
         let project = Self::new();
         project.edit("seatrial.toml", "oracle_runs = 3", "oracle_runs = 1");
         project.edit("seatrial.toml", "nop_runs = 3", "nop_runs = 1");
+        project.edit("seatrial.toml", "cheats = \"per-verifier\"", "cheats = \"off\"");
         project
     }
 

@@ -96,6 +96,12 @@ fn ready_made_tasks_are_written_anew() {
         "kind = \"dir\"\npath = \"ready\"\nas = \"tasks\"",
     );
     assert_eq!(trees(&materialize(&project)), expected);
+    // Under another name than its row's id a directory would be two tasks.
+    let id = project.rows("instances.jsonl")[0]["instance_id"].as_str().unwrap().to_owned();
+    std::fs::rename(project.path("ready").join(&id), project.path("ready/other.00000001.x")).unwrap();
+    project.run(&["source", "pull", "--update"]).with_code(0);
+    let said = project.run(&["plan"]).with_code(2).stderr;
+    assert!(said.contains(&format!("ready/other.00000001.x holds the instance `{id}`")), "{said}");
 }
 
 #[test]

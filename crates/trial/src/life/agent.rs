@@ -1,5 +1,7 @@
 //! The agent: made ready, at work, and dead before anything is graded.
 
+use std::collections::BTreeMap;
+
 use record::Reason;
 use sandbox::{Capture, ExecSpec, ExitStatus};
 
@@ -7,7 +9,7 @@ use super::access::{Access, disk};
 use super::round::Round;
 use super::{Failure, LOG_LIMIT, Life};
 use crate::Agent;
-use crate::files::log_directories;
+use crate::files::{log_directories, pack_script};
 use crate::trial_task::resolved;
 
 /// Seconds for making an agent ready where the run says nothing else, as in Harbor.
@@ -18,27 +20,33 @@ impl Life<'_> {
     pub(super) async fn set_up(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
         let usual = Reason::AgentSetupFailed;
         access.upload(&log_directories(), "/logs", usual).await?;
-        if self.agent == Agent::Oracle {
-            let solution = self
+        let program = match self.agent {
+            Agent::Nop => return Ok(()),
+            Agent::Oracle => self
                 .task
                 .pack(&[&round.solution])
-                .map_err(|error| (usual, format!("{}: {error}", round.solution.display())))?;
-            access.upload(&solution, "/solution", usual).await?;
-        }
-        Ok(())
+                .map_err(|error| (usual, format!("{}: {error}", round.solution.display())))?,
+            Agent::Cheat(script) => pack_script("solve.sh", script.text)
+                .map_err(|error| (usual, format!("packing {}: {error}", script.agent)))?,
+        };
+        access.upload(&program, "/solution", usual).await
     }
 
     /// Lets the agent work. What it does wrong is a failure that may still be graded.
     pub(super) async fn work(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
         match self.agent {
             Agent::Nop => Ok(()),
-            Agent::Oracle => self.solve(access, round).await,
+            Agent::Oracle | Agent::Cheat(_) => self.solve(access, round).await,
         }
     }
 
     async fn solve(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
         let before = access.usage().await?.oom_kills;
-        let mut env = resolved("solution.env", &self.task.config.solution_env)?;
+        // What the task tells its solution is nothing for others.
+        let mut env = match self.agent {
+            Agent::Oracle => resolved("solution.env", &self.task.config.solution_env)?,
+            Agent::Nop | Agent::Cheat(_) => BTreeMap::new(),
+        };
         env.insert("DEBIAN_FRONTEND".into(), "noninteractive".into());
         let limit = self.budgets.limit(&self.budgets.agent, round.agent_sec);
         let command = ExecSpec {
@@ -50,13 +58,14 @@ impl Life<'_> {
         };
         let outcome = access.shell("/solution/solve.sh", command, Reason::AgentSetupFailed).await?;
         self.files.log(&format!("agent: {:?}, {} bytes of output", outcome.status, outcome.stdout.total));
-        self.files.write(&round.place("agent/oracle.txt"), &outcome.stdout.bytes).map_err(disk)?;
+        let log = if self.agent == Agent::Oracle { "agent/oracle.txt" } else { "agent/cheat.txt" };
+        self.files.write(&round.place(log), &outcome.stdout.bytes).map_err(disk)?;
         let code = match outcome.status {
             ExitStatus::Code(code) => code,
             ExitStatus::Signal(signal) => 128 + signal,
             ExitStatus::Timeout => {
                 let seconds = limit.unwrap_or_default().as_secs_f64();
-                let detail = format!("the oracle was stopped at its limit of {seconds} s");
+                let detail = format!("the {} was stopped at its limit of {seconds} s", self.agent);
                 return Err((Reason::AgentTimeout, detail));
             }
         };
