@@ -255,3 +255,25 @@ fn the_recorded_history_is_resumed_as_its_note_says() {
     let fates: Vec<_> = table.lines.iter().map(|line| line.fate).collect();
     assert_eq!(fates, [Fate::Reused, Fate::Retried, Fate::Run, Fate::Reused]);
 }
+
+/// Jobs that Harbor itself ran, where the corpus is at hand.
+#[test]
+fn jobs_of_harbor_are_known_by_its_hash_and_say_nothing_without_an_image() {
+    let Some(folder) = corpus::find("data/harbor-0.26-jobs") else { return };
+    let digests = task::digest_task(&folder.join("tasks/trivial-00")).unwrap();
+    let mut current = key("example__till.00000001.good__00000001");
+    (current.tree_digest, current.verifier_digest) = (digests.tree_digest, digests.verifier_digest);
+    let histories = ["one", "nop"].map(|job| read(&folder.join(job)).unwrap());
+    let kinds: Vec<_> = histories.iter().map(|history| history.results[0].kind.clone()).collect();
+    assert_eq!(kinds, [TrialKind::Oracle, TrialKind::Nop]);
+    assert_eq!(histories[0].results[0].outcome, Outcome::Reward(1.0));
+
+    let rule = ProofRule::default();
+    let about = |key: &ProofKey| {
+        let task = Current { key, digests: &digests, rule: &rule, known: Vec::new() };
+        reconciled(&histories, &[task]).0
+    };
+    let table = about(&current);
+    assert_eq!(table.lines[0].ignored, BTreeMap::from([(Ignored::OtherImage, 2)]));
+    assert_eq!(table.strangers, histories.iter().map(|history| history.results.len()).sum::<usize>() - 2);
+}
