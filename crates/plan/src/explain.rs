@@ -106,7 +106,11 @@ impl<'a> Explainer<'_, 'a> {
         };
         let rows = self.input.instances.iter().filter(|row| row.id == self.id).count();
         let rows = if rows == 1 { "one row".to_owned() } else { format!("{rows} identical rows") };
-        self.say("instance", format!("{rows}, image `{}`", candidate.image));
+        let image = match candidate.image.as_str() {
+            "" => "which names no image".to_owned(),
+            image => format!("image `{image}`"),
+        };
+        self.say("instance", format!("{rows}, {image}"));
         let named = ident::TaskId::new(self.id).ok().and_then(|id| candidate.repo_key(&id).ok());
         self.say(
             "repository",

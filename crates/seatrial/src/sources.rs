@@ -73,7 +73,7 @@ pub async fn pull(project: &Project, lock: Option<&SeatrialLock>, wish: Wish) ->
     let index = if wanted { Some(index(project)?) } else { None };
     let index = if wish.offline { index.map(Index::without_network) } else { index };
     let specs = specs(&project.recipe);
-    let elsewhere = specs.iter().any(|spec| !spec.place.is_local());
+    let elsewhere = specs.iter().any(|spec| !spec.is_local());
     let remote = remote(project, elsewhere, &wish)?;
     let request = PullRequest {
         specs: &specs,

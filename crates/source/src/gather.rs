@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use futures_util::{StreamExt, TryStreamExt};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use ident::Digest;
+use ident::{Digest, TaskId};
+use record::SourceRole;
 
 use crate::SourceError;
 use crate::file::FileInput;
@@ -46,6 +47,8 @@ pub(crate) enum Content {
         input: FileInput,
         /// The data set.
         dataset: Option<String>,
+        /// Directories of its tasks that were fetched from git repositories.
+        fetched: BTreeMap<TaskId, PathBuf>,
     },
 }
 
@@ -88,6 +91,7 @@ pub(crate) fn gather_local(spec: &SourceSpec, base: &Path) -> Result<Option<Gath
         SourcePlace::Manifest { path, dataset } => Content::Manifest {
             input: FileInput::new(base.join(path), path.clone()),
             dataset: dataset.clone(),
+            fetched: BTreeMap::new(),
         },
         SourcePlace::HubFiles { .. } | SourcePlace::HubTasks { .. } | SourcePlace::CodeFiles { .. } => {
             return Ok(None);
@@ -102,7 +106,13 @@ pub(crate) async fn gather(
     base: &Path,
     terms: Terms<'_>,
 ) -> Result<Gathered, SourceError> {
-    if let Some(gathered) = gather_local(spec, base)? {
+    if let Some(mut gathered) = gather_local(spec, base)? {
+        if let Content::Manifest { input, dataset, fetched } = &mut gathered.content
+            && spec.role == SourceRole::Tasks
+        {
+            let (manifest, _) = crate::load::manifest(spec, input, dataset.as_deref())?;
+            *fetched = crate::git_tasks::gather(spec, &manifest.tasks, terms).await?;
+        }
         return Ok(gathered);
     }
     let origin = spec.place.origin();
@@ -345,7 +355,6 @@ pub(crate) fn list_file(remote: &Remote, digest: Digest, shown: String) -> FileI
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::SourceRole;
 
     fn spec() -> SourceSpec {
         SourceSpec::file("s", "x", SourceRole::Ids)

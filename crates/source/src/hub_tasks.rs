@@ -108,14 +108,30 @@ async fn assemble(
     files: Vec<(String, RepoFile)>,
     root: &Path,
 ) -> Result<(), RemoteError> {
-    let fetched: Vec<(String, PathBuf)> = futures_util::stream::iter(files)
+    let fetched: Vec<PlacedFile> = futures_util::stream::iter(files)
         .map(|(path, file)| async move {
-            Ok::<_, RemoteError>((path, hub.fetch(commit, &file, "repository").await?.path))
+            let from = hub.fetch(commit, &file, "repository").await?.path;
+            // The hub knows no programs.
+            Ok::<_, RemoteError>(PlacedFile { path, from, program: false })
         })
         .buffered(CONCURRENCY)
         .try_collect()
         .await?;
-    let root = root.to_owned();
+    place_directory(fetched, root.to_owned()).await
+}
+
+/// A verified file that becomes one of a directory.
+pub(crate) struct PlacedFile {
+    /// Its path from the directory.
+    pub path: String,
+    /// Where it lies now.
+    pub from: PathBuf,
+    /// Whether its owner may execute it.
+    pub program: bool,
+}
+
+/// Puts a directory together, which appears at `root` all at once.
+pub(crate) async fn place_directory(fetched: Vec<PlacedFile>, root: PathBuf) -> Result<(), RemoteError> {
     let shown = root.clone();
     let placed = tokio::task::spawn_blocking(move || place(&fetched, &root)).await;
     let stopped = |error: tokio::task::JoinError| RemoteError::Worker {
@@ -125,15 +141,18 @@ async fn assemble(
     placed.map_err(stopped)?.map_err(|source| RemoteError::Io { path: shown, source })
 }
 
-fn place(files: &[(String, PathBuf)], root: &Path) -> std::io::Result<()> {
+fn place(files: &[PlacedFile], root: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
     let parent = root.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(parent)?;
     let new = artifact::unfinished().tempdir_in(parent)?;
-    for (path, from) in files {
-        let to = new.path().join(path);
+    for file in files {
+        let to = new.path().join(&file.path);
         fs::create_dir_all(to.parent().ok_or(std::io::ErrorKind::InvalidInput)?)?;
         // Copied, not linked: nobody who edits a task shall change the cache.
-        fs::copy(from, to)?;
+        fs::copy(&file.from, &to)?;
+        let mode = if file.program { 0o755 } else { 0o644 };
+        fs::set_permissions(to, std::fs::Permissions::from_mode(mode))?;
     }
     if root.exists() {
         fs::remove_dir_all(root)?;

@@ -8,6 +8,7 @@
 mod error;
 mod file;
 mod gather;
+mod git_tasks;
 mod hub_tasks;
 mod index;
 mod load;

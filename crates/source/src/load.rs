@@ -1,7 +1,7 @@
 //! Reads what one source consists of as the records of its role.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifact::ArtifactError;
@@ -173,10 +173,10 @@ pub(crate) fn load_gathered(
             Records::Tasks(place.task_directories(&root, &prefix)?)
         }
         (Content::Directory { root, prefix }, _) => Records::Ids(place.directory_names(&root, &prefix)?),
-        (Content::Manifest { input, dataset }, SourceRole::Tasks) => {
-            Records::Tasks(place.listed_directories(&input, dataset.as_deref())?)
+        (Content::Manifest { input, dataset, fetched }, SourceRole::Tasks) => {
+            Records::Tasks(place.listed_directories(&input, dataset.as_deref(), &fetched)?)
         }
-        (Content::Manifest { input, dataset }, _) => {
+        (Content::Manifest { input, dataset, .. }, _) => {
             Records::Ids(place.listed_names(&input, dataset.as_deref())?)
         }
         (Content::Files(files), role) => match role {
@@ -329,19 +329,20 @@ impl Location<'_> {
     }
 
     fn listed_names(self, input: &FileInput, dataset: Option<&str>) -> Result<Loaded<TaskId>, SourceError> {
-        let (manifest, file) = self.manifest(input, dataset)?;
+        let (manifest, file) = manifest(self.spec, input, dataset)?;
         let report = LoadReport { rows: file.rows, notes: manifest.notes, ..LoadReport::default() };
         let rows = manifest.tasks.into_iter().map(|task| task.id).collect();
         Ok(self.loaded(rows, BTreeMap::from([(input.shown.to_string_lossy().into_owned(), file)]), report))
     }
 
-    /// The directories of a manifest, which must lie beside or below it.
+    /// The directories of a manifest, which must lie beside or below it, or have been fetched.
     fn listed_directories(
         self,
         input: &FileInput,
         dataset: Option<&str>,
+        fetched: &BTreeMap<TaskId, PathBuf>,
     ) -> Result<Loaded<TaskDirectory>, SourceError> {
-        let (manifest, file) = self.manifest(input, dataset)?;
+        let (manifest, file) = manifest(self.spec, input, dataset)?;
         let base = input.path.parent().unwrap_or(Path::new(".")).to_owned();
         let wrong = |detail: String| SourceError::Document {
             name: self.spec.name.clone(),
@@ -350,14 +351,16 @@ impl Location<'_> {
         };
         let mut rows = Vec::new();
         for task in manifest.tasks {
-            if let Some(repository) = &task.repository {
-                return Err(wrong(format!(
-                    "task `{}` lies in the git repository {repository}; \
-                     clone it and read its directory with kind `dir`, or read the list as `ids`",
-                    task.id
-                )));
-            }
             let relative = task.path.clone().unwrap_or_else(|| task.id.to_string());
+            let path = match (&task.repository, fetched.get(&task.id)) {
+                (_, Some(path)) => path.clone(),
+                (Some(place), None) => {
+                    let detail =
+                        format!("task `{}` lies in {} and was not fetched; pull it", task.id, place.url);
+                    return Err(wrong(detail));
+                }
+                (None, None) => base.join(&relative),
+            };
             let plain = Path::new(&relative)
                 .components()
                 .all(|part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
@@ -367,10 +370,10 @@ impl Location<'_> {
                     task.id
                 )));
             }
-            let path = base.join(&relative);
             let is_file = fs_err::symlink_metadata(path.join("task.toml")).is_ok_and(|found| found.is_file());
             if !is_file {
-                let detail = format!("task `{}`: there is no task.toml in {relative:?} beside it", task.id);
+                let there = task.repository.as_ref().map_or("beside it", |_| "of its repository");
+                let detail = format!("task `{}`: there is no task.toml in {relative:?} {there}", task.id);
                 return Err(wrong(detail));
             }
             rows.push(TaskDirectory { id: task.id, path });
@@ -380,25 +383,6 @@ impl Location<'_> {
         let mut loaded = self.directories(rows, "", report)?;
         loaded.input.files.insert(key, LockedFile { rows: 0, ..file });
         Ok(loaded)
-    }
-
-    fn manifest(
-        &self,
-        input: &FileInput,
-        dataset: Option<&str>,
-    ) -> Result<(ManifestTasks, LockedFile), SourceError> {
-        let bytes = artifact::read_bounded(&input.path, MANIFEST_LIMIT).map_err(|error| match error {
-            ArtifactError::Io { source, .. } => self.io(&input.shown, source),
-            other => other.into(),
-        })?;
-        let wrong = |detail: String| SourceError::Document {
-            name: self.spec.name.clone(),
-            path: input.shown.clone(),
-            detail,
-        };
-        let manifest = read_manifest(&input.shown, &bytes, dataset).map_err(wrong)?;
-        let rows = manifest.tasks.len() as u64;
-        Ok((manifest, LockedFile { sha256: Digest::of(&bytes), size: bytes.len() as u64, rows }))
     }
 
     fn refuse(&self, shown: &Path, error: RawError) -> SourceError {
@@ -412,13 +396,37 @@ impl Location<'_> {
     }
 
     fn io(&self, path: &Path, source: std::io::Error) -> SourceError {
-        if source.kind() == std::io::ErrorKind::NotFound {
-            return SourceError::Absent { name: self.spec.name.clone(), path: path.to_owned() };
-        }
-        SourceError::Io { name: self.spec.name.clone(), path: path.to_owned(), source }
+        io_error(self.spec, path, source)
     }
 
     fn wrong_place(&self, path: &Path, expected: &'static str) -> SourceError {
         SourceError::WrongPlace { name: self.spec.name.clone(), path: path.to_owned(), expected }
     }
+}
+
+/// Reads the tasks of a manifest, and tells what the lock says of the manifest itself.
+pub(crate) fn manifest(
+    spec: &SourceSpec,
+    input: &FileInput,
+    dataset: Option<&str>,
+) -> Result<(ManifestTasks, LockedFile), SourceError> {
+    let bytes = artifact::read_bounded(&input.path, MANIFEST_LIMIT).map_err(|error| match error {
+        ArtifactError::Io { source, .. } => io_error(spec, &input.shown, source),
+        other => other.into(),
+    })?;
+    let manifest = read_manifest(&input.shown, &bytes, dataset).map_err(|detail| SourceError::Document {
+        name: spec.name.clone(),
+        path: input.shown.clone(),
+        detail,
+    })?;
+    let rows = manifest.tasks.len() as u64;
+    Ok((manifest, LockedFile { sha256: Digest::of(&bytes), size: bytes.len() as u64, rows }))
+}
+
+fn io_error(spec: &SourceSpec, path: &Path, source: std::io::Error) -> SourceError {
+    let (name, path) = (spec.name.clone(), path.to_owned());
+    if source.kind() == std::io::ErrorKind::NotFound {
+        return SourceError::Absent { name, path };
+    }
+    SourceError::Io { name, path, source }
 }

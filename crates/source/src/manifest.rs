@@ -19,7 +19,16 @@ pub(crate) struct ListedTask {
     /// Its directory, relative to the manifest or to the repository.
     pub path: Option<String>,
     /// The repository that holds it; none when it lies beside the manifest.
-    pub repository: Option<String>,
+    pub repository: Option<GitPlace>,
+}
+
+/// A git repository at a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GitPlace {
+    /// Its address.
+    pub url: String,
+    /// The commit, as the manifest names it.
+    pub commit: Option<String>,
 }
 
 /// The tasks of one data set.
@@ -46,6 +55,8 @@ struct RegistryTask {
     name: Option<String>,
     #[serde(default)]
     git_url: Option<String>,
+    #[serde(default)]
+    git_commit_id: Option<String>,
     #[serde(default)]
     path: Option<String>,
 }
@@ -147,7 +158,9 @@ fn tasks_of(sets: Vec<RegistrySet>) -> Result<ManifestTasks, String> {
         // A package name is `organisation/name`; a path ends with the name of the directory.
         let last = name.trim_end_matches('/').rsplit('/').next().unwrap_or(name);
         let id = TaskId::new(last).map_err(|error| format!("task {number}: {error}"))?;
-        let listed = ListedTask { id: id.clone(), path: task.path, repository: task.git_url };
+        let commit = task.git_commit_id;
+        let repository = task.git_url.map(|url| GitPlace { url, commit });
+        let listed = ListedTask { id: id.clone(), path: task.path, repository };
         match tasks.get(&id) {
             Some(earlier) if *earlier != listed => {
                 return Err(format!("task {number}, `{id}`, differs from an earlier task of the same id"));
@@ -200,7 +213,8 @@ mod tests {
         }
         let found = read_manifest(Path::new("r.json"), REGISTRY.as_bytes(), Some("a@1.0")).unwrap();
         assert_eq!(found.notes, ["tasks that are listed more than once: 1"]);
-        assert_eq!(found.tasks[1].repository.as_deref(), Some("https://code.invalid/x.git"));
+        let place = GitPlace { url: "https://code.invalid/x.git".into(), commit: Some("c".into()) };
+        assert_eq!(found.tasks[1].repository, Some(place));
     }
 
     #[test]

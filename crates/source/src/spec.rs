@@ -109,11 +109,6 @@ impl SourcePlace {
         }
     }
 
-    /// Whether the data lies on this machine.
-    pub fn is_local(&self) -> bool {
-        matches!(self, Self::File(_) | Self::Dir(_) | Self::Manifest { .. })
-    }
-
     /// The place as the lock names it: another text means that the recipe has changed.
     pub fn origin(&self) -> String {
         let kind = self.kind();
@@ -146,6 +141,17 @@ impl SourceSpec {
     /// A local directory of task directories.
     pub fn dir(name: impl Into<String>, path: impl Into<PathBuf>, role: SourceRole) -> Self {
         Self::new(name, SourcePlace::Dir(path.into()), role)
+    }
+
+    /// Whether the data lies on this machine. The task directories of a manifest may lie in git repositories.
+    pub fn is_local(&self) -> bool {
+        match &self.place {
+            SourcePlace::Manifest { .. } => self.role != SourceRole::Tasks,
+            SourcePlace::File(_) | SourcePlace::Dir(_) => true,
+            SourcePlace::HubFiles { .. } | SourcePlace::HubTasks { .. } | SourcePlace::CodeFiles { .. } => {
+                false
+            }
+        }
     }
 
     /// Refuses a role that the kind cannot give, and columns that are not the role's.

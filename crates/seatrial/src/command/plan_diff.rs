@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use artifact::ArtifactError;
 use plan::{InputChange, PlanDiff};
 use record::{PlanDocument, PlannedTask, PoolSummary};
 use serde_json::json;
@@ -14,6 +15,9 @@ use crate::stage::plan::{PLAN, RESERVES};
 /// The command.
 pub fn run(output: Output, directory: &Path, arguments: &cli::PlanDiff) -> Result {
     let (before, after) = (directory.join(&arguments.before), directory.join(&arguments.after));
+    if let Some(missing) = [&before, &after].into_iter().find(|path| !path.exists()) {
+        return Err(no_plan(format!("there is no {}", missing.display())));
+    }
     let documents: Vec<(&str, PlanDiff)> = match (before.is_dir(), after.is_dir()) {
         (true, true) => [PLAN, RESERVES]
             .into_iter()
@@ -44,9 +48,24 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::PlanDiff) -> Resul
 }
 
 fn compare(before: &Path, after: &Path) -> Result<PlanDiff> {
-    let (before, _) = artifact::load::<PlanDocument>(before)?;
-    let (after, _) = artifact::load::<PlanDocument>(after)?;
-    Ok(PlanDiff::of(&before, &after))
+    Ok(PlanDiff::of(&document(before)?, &document(after)?))
+}
+
+/// A document that somebody has named, which may be anything: that it is no plan says nothing about the project.
+fn document(path: &Path) -> Result<PlanDocument> {
+    match artifact::load::<PlanDocument>(path) {
+        Ok((document, _)) => Ok(document),
+        Err(ArtifactError::Missing { path, .. }) => Err(no_plan(format!("there is no {}", path.display()))),
+        Err(ArtifactError::Invalid { path, detail, .. }) => {
+            Err(no_plan(format!("{} is no plan: {detail}", path.display())))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn no_plan(message: String) -> Failure {
+    let hint = "name a plan.json or a reserves.json, or a directory that holds both";
+    Failure::new(Exit::Usage, message).hint(hint)
 }
 
 fn show(output: Output, diff: &PlanDiff) -> Result {

@@ -188,5 +188,14 @@ fn comparison(directory: &Path) {
     );
     let text = seatrial(directory, &["plan", "diff", "before/plan.json", "plan.json"]).with_code(0).stdout;
     assert!(text.contains("3 added, 3 removed"), "{text}");
-    seatrial(directory, &["plan", "diff", "before", "plan.json"]).with_code(2);
+    for (other, said) in [
+        ("plan.json", "one is a directory"),
+        ("nowhere", "there is no "),
+        ("data", "there is no "),
+    ] {
+        let refused = seatrial(directory, &["plan", "diff", "before", other]).with_code(2);
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    }
+    let lock = seatrial(directory, &["plan", "diff", "seatrial.lock", "plan.json"]).with_code(2).stderr;
+    assert!(lock.contains("seatrial.lock is no plan") && !lock.contains("delete"), "{lock}");
 }

@@ -1,4 +1,4 @@
-//! Single files of repositories on the code host, at a commit.
+//! Files and directories of repositories on the code host, at a commit.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use super::answer::json;
 use super::download::{Expected, Fetched};
 use super::error::RemoteError;
 use super::http::{Ask, unusable};
-use super::identity::{ContentId, RepoFile, is_commit};
+use super::identity::{ContentId, RepoFile, checked_path, is_commit};
 
 const ANSWER_LIMIT: u64 = 16 << 20;
 
@@ -15,6 +15,8 @@ const ANSWER_LIMIT: u64 = 16 << 20;
 const COMMIT_ID: &str = "application/vnd.github.sha";
 /// The kind of answer that describes a file.
 const DESCRIPTION: &str = "application/vnd.github.object+json";
+/// The kind of answer that lists a directory.
+const LISTING: &str = "application/vnd.github+json";
 /// The kind of answer that is a file.
 const CONTENT: &str = "application/vnd.github.raw+json";
 
@@ -40,6 +42,34 @@ struct Description {
     /// Where a link leads.
     #[serde(default)]
     target: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Listing {
+    tree: Vec<TreeEntry>,
+    #[serde(default)]
+    truncated: bool,
+}
+
+/// What a directory of a commit holds.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct TreeEntry {
+    /// The path from the directory.
+    pub path: String,
+    /// Git's six digits for file, program, link, directory or submodule.
+    pub mode: String,
+    /// Git's id of it.
+    pub sha: String,
+    /// Its size in bytes, where it is a file.
+    #[serde(default)]
+    pub size: u64,
+}
+
+impl TreeEntry {
+    /// Whether it is a directory.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.mode == "040000"
+    }
 }
 
 /// How pointers of Git LFS begin, and the most bytes that one has.
@@ -97,6 +127,31 @@ impl<'r> CodeHost<'r> {
         let id = ContentId::parse(&found.sha);
         let id = id.ok_or_else(|| unusable(ask, "it gives the file no content id".to_owned()))?;
         Ok(RepoFile { path: path.to_owned(), size: found.size, id })
+    }
+
+    /// What a directory holds, which `id`, a commit or a tree, stands for; with `deep` at every depth.
+    pub(crate) async fn tree(&self, id: &str, deep: bool) -> Result<Vec<TreeEntry>, RemoteError> {
+        let what = format!("a directory of {}", self.named(id));
+        self.remote.online(|| what.clone())?;
+        let host = &self.remote.settings.code_host;
+        let parts = ["repos"].into_iter().chain(self.repo.split('/')).chain(["git", "trees", id]);
+        let mut url = host.at(parts);
+        if deep {
+            url.query_pairs_mut().append_pair("recursive", "1");
+        }
+        let ask = Ask { what: &what, host, url: &url, accept: LISTING, from: None };
+        let (_, body) = self.remote.client()?.get(ask, ANSWER_LIMIT).await?;
+        let listing: Listing = json(ask, &body)?;
+        if listing.truncated {
+            return Err(unusable(ask, "it lists only a part of the directory".to_owned()));
+        }
+        for entry in &listing.tree {
+            checked_path(&what, &entry.path)?;
+            if !is_commit(&entry.sha) {
+                return Err(unusable(ask, format!("it gives {:?} no id", entry.path)));
+            }
+        }
+        Ok(listing.tree)
     }
 
     /// Fetches a file of a commit.

@@ -20,7 +20,7 @@ pub use retry::RetryRules;
 pub use settings::{Host, RemoteSettings, Secret};
 pub use transfers::Transfers;
 
-pub(crate) use code_host::CodeHost;
+pub(crate) use code_host::{CodeHost, TreeEntry};
 pub(crate) use download::Fetched;
 pub(crate) use hub::Hub;
 pub(crate) use identity::{ContentId, RepoFile, is_commit};

@@ -145,8 +145,24 @@ impl Host {
         url
     }
 
+    /// `owner/name` of a git repository of this host, whose address is that of the interface or the same without `api.`.
+    pub(crate) fn repository(&self, address: &str) -> Option<String> {
+        let address = Url::parse(address).ok()?;
+        let (host, own) = (address.host_str()?, self.url.host_str()?);
+        if (host != own && Some(host) != own.strip_prefix("api.")) || address.port() != self.url.port() {
+            return None;
+        }
+        let path = address.path().trim_matches('/');
+        let (owner, name) = path.strip_suffix(".git").unwrap_or(path).split_once('/')?;
+        let plain = |part: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            !part.is_empty() && !part.chars().all(|c| c == '.') && part.chars().all(known)
+        };
+        (plain(owner) && plain(name)).then(|| format!("{owner}/{name}"))
+    }
+
     /// Name and port, for messages.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
@@ -244,5 +260,29 @@ mod tests {
         let host = settings(&[]).unwrap().hub;
         let url = host.at(["resolve", "refs/x y", "a#b?c", "d%.parquet"]);
         assert!(url.as_str().ends_with("/resolve/refs%2Fx%20y/a%23b%3Fc/d%25.parquet"), "{url}");
+    }
+
+    #[test]
+    fn repositories_of_the_code_host_are_told_from_others() {
+        let of = |variables: &[(&str, &str)], address: &str| {
+            settings(variables).unwrap().code_host.repository(address)
+        };
+        assert_eq!(of(&[], "https://github.com/O/n.py.git").as_deref(), Some("O/n.py"));
+        assert_eq!(of(&[], "https://github.com/O/n/").as_deref(), Some("O/n"));
+        for other in [
+            "https://github.com.invalid/o/n",
+            "https://code.invalid/o/n",
+            "https://github.com/o",
+            "https://github.com/o/n/tree/main",
+            "https://github.com/o/..",
+            "https://github.com/o/%2e%2e",
+            "https://github.com:8443/o/n",
+            "git@github.com:o/n.git",
+        ] {
+            assert_eq!(of(&[], other), None, "{other}");
+        }
+        let own = [("GITHUB_API_URL", "https://code.invalid:8443/api/v3")];
+        assert_eq!(of(&own, "https://code.invalid:8443/o/n.git").as_deref(), Some("o/n"));
+        assert_eq!(of(&own, "https://github.com/o/n.git"), None);
     }
 }

@@ -662,3 +662,113 @@ async fn files_of_the_code_host_are_pinned_too() {
     assert!(message.contains("takes no more requests") && message.contains("GITHUB_TOKEN"), "{message}");
     assert!(!message.contains("ghp_secret"));
 }
+
+/// A repository `o/n` with two tasks side by side, and what is listed of it.
+fn code_host_with_tasks() -> Server {
+    let files: [(&str, &str, &[u8]); 4] = [
+        ("sets/a/t1/task.toml", "100644", b"version = \"1.0\"\n"),
+        ("sets/a/t1/tests/test.sh", "100755", b"exit 1\n"),
+        ("sets/a/t2/task.toml", "100644", b""),
+        ("sets/a/linked/task.toml", "120000", b"../t1/task.toml"),
+    ];
+    // A directory's id is made of its path, which is as good as any for who only passes it on.
+    let id = |path: &str| if path.is_empty() { COMMIT.to_owned() } else { git_id(path.as_bytes()) };
+    Server::start(move |request, _| {
+        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+        if let Some(wanted) = path.strip_prefix("/repos/o/n/git/trees/") {
+            let mut entries = std::collections::BTreeMap::new();
+            for directory in ["", "sets", "sets/a", "sets/a/t1", "sets/a/t2", "sets/a/linked"] {
+                let below = |file: &'static str| {
+                    if directory.is_empty() {
+                        Some(file)
+                    } else {
+                        file.strip_prefix(directory)?.strip_prefix('/')
+                    }
+                };
+                for (file, mode, content) in files.iter().filter(|_| id(directory) == wanted) {
+                    let Some(rest) = below(file) else { continue };
+                    let (name, entry) = match rest.split_once('/') {
+                        Some((name, _)) if query.is_empty() => {
+                            let sub = format!("{directory}/{name}");
+                            let sha = id(sub.trim_start_matches('/'));
+                            (name, serde_json::json!({"path": name, "mode": "040000", "sha": sha}))
+                        }
+                        _ => {
+                            let (sha, size) = (git_id(content), content.len());
+                            (rest, serde_json::json!({"path": rest, "mode": mode, "sha": sha, "size": size}))
+                        }
+                    };
+                    entries.insert(name.to_owned(), entry);
+                }
+            }
+            let tree: Vec<_> = entries.into_values().collect();
+            return Reply::new(200, serde_json::json!({"tree": tree, "truncated": false}).to_string());
+        }
+        let file = path.strip_prefix("/repos/o/n/contents/").filter(|_| query == format!("ref={COMMIT}"));
+        let found = files.iter().find(|(path, ..)| Some(*path) == file);
+        found.map_or_else(|| Reply::new(404, ""), |(_, _, content)| Reply::file(request, content))
+    })
+}
+
+#[tokio::test]
+async fn tasks_that_a_manifest_places_in_a_repository_are_fetched() {
+    let host = code_host_with_tasks();
+    let bench = Bench::new().with("GITHUB_API_URL", &host.address);
+    let place = SourcePlace::Manifest { path: "registry.json".into(), dataset: None };
+    let spec = SourceSpec::new("s", place, SourceRole::Tasks);
+    let write = |tasks: serde_json::Value| {
+        let registry = serde_json::json!([{"name": "a", "version": "1", "tasks": tasks}]);
+        fs::write(bench.base.path().join("registry.json"), registry.to_string()).unwrap();
+    };
+    let url = format!("{}/o/n.git", host.address);
+    let listed = |name: &str, path: &str| serde_json::json!({"name": name, "git_url": url, "git_commit_id": COMMIT, "path": path});
+    write(serde_json::json!([listed("t1", "sets/a/t1"), listed("t2", "sets/a/t2")]));
+    let pulled = bench.pull(&spec).await.unwrap();
+    let Records::Tasks(tasks) = &pulled.records["s"] else { panic!("another role came back") };
+    let ids: Vec<_> = tasks.rows.iter().map(|task| task.id.as_str()).collect();
+    assert_eq!(ids, ["t1", "t2"]);
+    let script = tasks.rows[0].path.join("tests/test.sh");
+    assert_eq!(fs::read(&script).unwrap(), b"exit 1\n");
+    let mode =
+        |path: &Path| std::os::unix::fs::PermissionsExt::mode(&fs::metadata(path).unwrap().permissions());
+    assert_eq!((mode(&script) & 0o111, mode(&tasks.rows[0].path.join("task.toml")) & 0o111), (0o111, 0));
+    assert_eq!(pulled.lock.sources["s"].files.keys().collect::<Vec<_>>(), ["registry.json", "t1", "t2"]);
+    // The directories above are listed once.
+    let listings = host.targets().iter().filter(|target| target.contains("/git/trees/")).count();
+    assert_eq!(listings, 3 + 2);
+
+    // What is locked and here needs no network, and is held against the lock all the same.
+    host.answer(|_, _| Reply::new(500, ""));
+    assert_eq!(bench.pull_locked(&spec, &pulled.lock).await.unwrap().lock, pulled.lock);
+    assert_eq!(host.targets(), [""; 0]);
+    fs::write(&script, "exit 0\n").unwrap();
+    let drift = bench.pull_locked(&spec, &pulled.lock).await;
+    assert!(
+        matches!(cause(drift), DriftCause::Files(changes) if changes.len() == 1 && changes[0].what == "t1")
+    );
+
+    let host = code_host_with_tasks();
+    let bench = Bench { base: bench.base, ..Bench::new().with("GITHUB_API_URL", &host.address) };
+    let write = |task: serde_json::Value| {
+        let registry = serde_json::json!([{"name": "a", "version": "1", "tasks": [task]}]);
+        fs::write(bench.base.path().join("registry.json"), registry.to_string()).unwrap();
+    };
+    let task = |url: &str, commit: &str, path: &str| serde_json::json!({"name": "t1", "git_url": url, "git_commit_id": commit, "path": path});
+    let own = format!("{}/o/n.git", host.address);
+    for (listed, expected) in [
+        (
+            task("https://code.invalid/o/n.git", COMMIT, "sets/a/t1"),
+            "clone it and read its directory with kind `dir`",
+        ),
+        (task(&own, "head", "sets/a/t1"), "names no commit"),
+        (task(&own, COMMIT, "sets/b"), "\"sets/b\", which is no directory"),
+        (task(&own, COMMIT, "../a"), "\"../a\", which is no directory"),
+        (task(&own, COMMIT, "sets/a/linked"), "a link or another repository"),
+        (task(&own, COMMIT, "sets"), "has \"a/linked/task.toml\", a link"),
+        (task(&own, NEXT, "sets/a/t1"), "is no directory at"),
+    ] {
+        write(listed);
+        let message = bench.fails(&spec).await;
+        assert!(message.contains("task `t1`") && message.contains(expected), "{expected}: {message}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Task directories that a manifest places in git repositories of the code host.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use futures_util::{StreamExt, TryStreamExt};
+use ident::{Digest, TaskId};
+
+use crate::SourceError;
+use crate::gather::{Terms, remote};
+use crate::hub_tasks::{PlacedFile, place_directory};
+use crate::manifest::{GitPlace, ListedTask};
+use crate::remote::{CodeHost, ContentId, RemoteError, RepoFile, TreeEntry, is_commit};
+use crate::spec::SourceSpec;
+
+/// How many small files are fetched at once.
+const CONCURRENCY: usize = 8;
+
+/// Directories of one commit that were listed, by their path. Tasks lie side by side, and few directories hold them.
+type Listed = BTreeMap<String, Vec<TreeEntry>>;
+
+/// Fetches the directories of the tasks that lie in repositories. One that is here already is taken when the lock
+/// tells its digest, which it is held against: a commit never means anything else.
+pub(crate) async fn gather(
+    spec: &SourceSpec,
+    tasks: &[ListedTask],
+    terms: Terms<'_>,
+) -> Result<BTreeMap<TaskId, PathBuf>, SourceError> {
+    let mut fetched = BTreeMap::new();
+    let mut listed: BTreeMap<(String, String), Listed> = BTreeMap::new();
+    for task in tasks {
+        let Some(place) = &task.repository else { continue };
+        let Directory { repo, commit, path } = directory(spec, task, place, terms)?;
+        let root = terms
+            .remote
+            .store
+            .directory("task-dirs", &Digest::of(format!("git {repo}@{commit} {path}")).hex());
+        let pinned = terms.locked.is_some_and(|locked| locked.files.contains_key(task.id.as_str()));
+        if !(pinned && root.is_dir()) {
+            let host = CodeHost::new(terms.remote, &repo);
+            let listed = listed.entry((repo.clone(), commit.clone())).or_default();
+            let files = files(spec, task, host, &commit, &path, listed).await?;
+            assemble(host, &commit, files, &root).await.map_err(|source| remote(spec, source))?;
+        }
+        fetched.insert(task.id.clone(), root);
+    }
+    Ok(fetched)
+}
+
+/// A directory of a repository at a commit.
+struct Directory {
+    repo: String,
+    commit: String,
+    path: String,
+}
+
+fn directory(
+    spec: &SourceSpec,
+    task: &ListedTask,
+    place: &GitPlace,
+    terms: Terms<'_>,
+) -> Result<Directory, SourceError> {
+    let host = &terms.remote.settings.code_host;
+    let repo = host.repository(&place.url).ok_or_else(|| {
+        let (url, host) = (&place.url, host.shown());
+        let detail = format!(
+            "lies in {url}, which is no repository of {host}; clone it and read its directory with kind `dir`, \
+             or read the list as `ids`"
+        );
+        wrong(spec, task, &detail)
+    })?;
+    let commit = place.commit.clone().unwrap_or_default();
+    if !is_commit(&commit) {
+        let detail = format!("names no commit of {}; write its 40 digits as git_commit_id", place.url);
+        return Err(wrong(spec, task, &detail));
+    }
+    let path = task.path.as_deref().unwrap_or(task.id.as_str());
+    let path = path.trim_start_matches("./").trim_end_matches('/').to_owned();
+    Ok(Directory { repo, commit, path })
+}
+
+fn wrong(spec: &SourceSpec, task: &ListedTask, detail: &str) -> SourceError {
+    SourceError::Choice { name: spec.name.clone(), detail: format!("task `{}` {detail}", task.id) }
+}
+
+/// The files of a directory, found from the top of the commit down.
+async fn files(
+    spec: &SourceSpec,
+    task: &ListedTask,
+    host: CodeHost<'_>,
+    commit: &str,
+    path: &str,
+    listed: &mut Listed,
+) -> Result<Vec<(RepoFile, PlacedFile)>, SourceError> {
+    let mut id = commit.to_owned();
+    let mut above = String::new();
+    for part in path.split('/') {
+        if !listed.contains_key(&above) {
+            let entries = host.tree(&id, false).await.map_err(|source| remote(spec, source))?;
+            listed.insert(above.clone(), entries);
+        }
+        let entries = &listed[&above];
+        let found = entries.iter().find(|entry| entry.path == part && entry.is_directory());
+        let Some(found) = found else {
+            return Err(wrong(
+                spec,
+                task,
+                &format!("has the path {path:?}, which is no directory at {commit}"),
+            ));
+        };
+        id.clone_from(&found.sha);
+        above = if above.is_empty() { part.to_owned() } else { format!("{above}/{part}") };
+    }
+    let entries = host.tree(&id, true).await.map_err(|source| remote(spec, source))?;
+    let mut files = Vec::new();
+    for entry in entries.into_iter().filter(|entry| !entry.is_directory()) {
+        let program = match entry.mode.as_str() {
+            "100644" | "100664" => false,
+            "100755" => true,
+            _ => {
+                let detail = format!(
+                    "has {:?}, a link or another repository, which is not fetched; clone the repository and read \
+                     its directory with kind `dir`",
+                    entry.path
+                );
+                return Err(wrong(spec, task, &detail));
+            }
+        };
+        let file = RepoFile {
+            path: format!("{path}/{}", entry.path),
+            size: entry.size,
+            id: ContentId::Git(entry.sha),
+        };
+        files.push((file, PlacedFile { path: entry.path, from: PathBuf::new(), program }));
+    }
+    Ok(files)
+}
+
+/// Fetches the files and puts the directory together.
+async fn assemble(
+    host: CodeHost<'_>,
+    commit: &str,
+    files: Vec<(RepoFile, PlacedFile)>,
+    root: &Path,
+) -> Result<(), RemoteError> {
+    let fetched: Vec<PlacedFile> = futures_util::stream::iter(files)
+        .map(|(file, placed)| async move {
+            let from = host.fetch(commit, &file, "repository").await?.path;
+            Ok::<_, RemoteError>(PlacedFile { from, ..placed })
+        })
+        .buffered(CONCURRENCY)
+        .try_collect()
+        .await?;
+    place_directory(fetched, root.to_owned()).await
+}
