@@ -188,11 +188,9 @@ fn comparison(directory: &Path) {
     );
     let text = seatrial(directory, &["plan", "diff", "before/plan.json", "plan.json"]).with_code(0).stdout;
     assert!(text.contains("3 added, 3 removed"), "{text}");
-    for (other, said) in [
-        ("plan.json", "one is a directory"),
-        ("nowhere", "there is no "),
-        ("data", "there is no "),
-    ] {
+    for (other, said) in
+        [("plan.json", "one is a directory"), ("nowhere", "there is no "), ("data", "there is no ")]
+    {
         let refused = seatrial(directory, &["plan", "diff", "before", other]).with_code(2);
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
     }
