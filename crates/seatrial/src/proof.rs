@@ -59,9 +59,10 @@ impl Proof {
         };
         // Where nothing is to be written there may be no ledger yet; then an empty one elsewhere stands for it.
         let spare = tempfile::tempdir().or_exit(Exit::Failed)?;
-        let ledger = match self.dry_run && !self.ledger.exists() {
-            true => Ledger::open(&spare.path().join("ledger.db"))?,
-            false => Ledger::open(&self.ledger)?,
+        let ledger = if self.dry_run && !self.ledger.exists() {
+            Ledger::open(&spare.path().join("ledger.db"))?
+        } else {
+            Ledger::open(&self.ledger)?
         };
         let prover = Prover::new(spec, bench.images.clone(), ledger);
         bench.run_job(async {
