@@ -65,6 +65,21 @@ const RECIPE: Shape = Table(&[
     ),
     ("check", Table(&[("held_out", Value)])),
     (
+        "images",
+        Table(&[
+            ("registry", Value),
+            ("namespace", Value),
+            ("shard_template", Value),
+            ("shards", Value),
+            ("tag_limit", Value),
+            ("placement", Value),
+            ("overflow", Value),
+            ("create_repositories", Value),
+            ("overwrite", Value),
+            ("hash_version", Value),
+        ]),
+    ),
+    (
         "prove",
         Table(&[
             ("oracle_runs", Value),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{SourceKind, SourceRole};
+use record::{ShardConfig, SourceKind, SourceRole};
 use serde::{Deserialize, Serialize};
 
 /// A whole recipe.
@@ -33,6 +33,9 @@ pub struct Recipe {
     /// What the static rules are told.
     #[serde(default)]
     pub check: CheckRecipe,
+    /// Where images are kept; none where no registry is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<ShardConfig>,
     /// How tasks are proved.
     #[serde(default)]
     pub prove: ProveRecipe,

@@ -52,6 +52,9 @@ pub enum Command {
     Check(Check),
     /// Proves tasks: doing nothing must fail, the solution must pass, every time, and cheats must get nothing.
     Prove(Prove),
+    /// Plans images onto the shards of a registry.
+    #[command(subcommand)]
+    Images(Images),
     /// Shows where every task stands.
     Status(Status),
     /// Chooses the final set and its splits.
@@ -75,6 +78,36 @@ pub enum Command {
     Completions(Completions),
     /// Prints the man page.
     Man,
+}
+
+/// `seatrial images`.
+#[derive(Debug, Subcommand)]
+pub enum Images {
+    /// Counts the live tags of every shard.
+    Tags,
+    /// Decides which image goes to which shard, and whether all shards stay within their limit.
+    Plan(ImagesPlan),
+    /// Tells what one plan does otherwise than another.
+    Diff(ImagesDiff),
+}
+
+/// `seatrial images plan`.
+#[derive(Debug, Args)]
+pub struct ImagesPlan {
+    /// Gives every image the place that the settings give it, wherever it was before.
+    #[arg(long)]
+    pub rehome: bool,
+}
+
+/// `seatrial images diff`.
+#[derive(Debug, Args)]
+pub struct ImagesDiff {
+    /// The earlier plan.
+    #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
+    pub before: PathBuf,
+    /// The later plan.
+    #[arg(value_name = "B", value_hint = ValueHint::FilePath)]
+    pub after: PathBuf,
 }
 
 /// `seatrial plan`.

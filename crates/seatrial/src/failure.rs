@@ -13,6 +13,8 @@ pub enum Exit {
     Usage = 2,
     /// A gate refused; nothing was changed.
     Refused = 3,
+    /// The state of something remote is not known; nothing was changed.
+    Unknown = 4,
     /// Conflict with recorded state.
     Conflict = 5,
     /// Stopped on a budget, such as the disk; resumable.
@@ -139,7 +141,9 @@ impl From<prove::ProveError> for Failure {
         match error {
             prove::ProveError::Trial(error) => error.into(),
             prove::ProveError::Ledger(error) => error.into(),
-            error @ (prove::ProveError::UnknownCheat(_) | prove::ProveError::Walk { .. }) => Self::from_error(Exit::Failed, &error),
+            error @ (prove::ProveError::UnknownCheat(_) | prove::ProveError::Walk { .. }) => {
+                Self::from_error(Exit::Failed, &error)
+            }
         }
     }
 }

@@ -91,6 +91,13 @@ fn run(cli: Cli, output: Output) -> Result {
             stage::prove::run(output, &claimed()?.0, &arguments)
         }
         Command::Prove(arguments) => command::prove::run(output, directory, &arguments),
+        Command::Images(cli::Images::Tags) => stage::images::tags(output, &project()?),
+        Command::Images(cli::Images::Plan(arguments)) => {
+            stage::images::plan(output, &claimed()?.0, arguments.rehome)
+        }
+        Command::Images(cli::Images::Diff(arguments)) => {
+            command::images_diff::run(output, directory, &arguments)
+        }
         Command::Status(arguments) => stage::status::run(output, &project()?, arguments.task.as_deref()),
         Command::Resolve => stage::resolve::run(output, &claimed()?.0),
         Command::Freeze(arguments) => stage::freeze::run(output, directory, &arguments),

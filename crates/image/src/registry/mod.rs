@@ -14,3 +14,4 @@ mod tags;
 pub use credentials::Credentials;
 pub use pull::{Registry, RegistryOptions};
 pub use snapshot::LiveUnknown;
+pub use tags::Found;

@@ -80,7 +80,7 @@ impl Registry {
         for tag in tags {
             let digest = if wanted.contains(&tag) {
                 let reference = remote(&format!("{repository}:{tag}")).map_err(unanswered)?;
-                self.digest(&reference).await.map_err(unanswered)?
+                self.look_up(&reference).await.map_err(unanswered)?.map(|found| found.digest)
             } else {
                 None
             };

@@ -27,6 +27,15 @@ const MOST_TAGS: usize = 10_000;
 const MAX_PAGE: u64 = 4 << 20;
 const MAX_ERROR: u64 = 4096;
 
+/// A manifest or index that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its digest, `sha256:...`.
+    pub digest: String,
+    /// Its media type.
+    pub media_type: String,
+}
+
 #[derive(Deserialize)]
 struct Page {
     /// `null` of an empty repository.
@@ -91,9 +100,8 @@ impl Registry {
         }
     }
 
-    /// Digest of the manifest or index that a reference names; `None` when there is none. Registries that count pulls do not
-    /// count this.
-    pub async fn digest(&self, reference: &RemoteRef) -> Result<Option<String>, ImageError> {
+    /// What a reference names; `None` when there is nothing. Registries that count pulls do not count this.
+    pub async fn look_up(&self, reference: &RemoteRef) -> Result<Option<Found>, ImageError> {
         let client = &self.shared.client;
         let address = address(reference, &format!("manifests/{}", reference.selector()))?;
         let response = client.ask(reference, Method::HEAD, &address, &ACCEPTED.join(", ")).await?;
@@ -103,11 +111,19 @@ impl Registry {
         if !response.status().is_success() {
             return Err(client.refusal(reference, &address, response).await);
         }
-        let digest = response.headers().get("docker-content-digest").and_then(|value| value.to_str().ok());
-        match digest {
-            Some(digest) if ident::Digest::parse(digest).is_ok() => Ok(Some(digest.to_owned())),
-            _ => {
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let digest = text("docker-content-digest").filter(|digest| ident::Digest::parse(digest).is_ok());
+        let media_type = text("content-type").filter(|kind| ACCEPTED.contains(kind));
+        match (digest, media_type) {
+            (Some(digest), Some(media_type)) => {
+                Ok(Some(Found { digest: digest.to_owned(), media_type: media_type.to_owned() }))
+            }
+            (None, _) => {
                 Err(failed(reference, format!("HEAD {}: the answer names no sha256 digest", address.path())))
+            }
+            (_, None) => {
+                let what = format!("HEAD {}: the answer is neither a manifest nor an index", address.path());
+                Err(failed(reference, what))
             }
         }
     }

@@ -19,6 +19,6 @@ pub use desired::{Desired, DesiredError, Kind, Wanted};
 pub use diff::{PlanDiff, diff};
 pub use names::{anchor_tag, task_tag};
 pub use plan::{
-    Action, Duplicate, Gate, Item, OverLimit, PlanError, PlanRequest, Reason, Shard, ShardPlan, plan,
+    Action, Duplicate, Gate, Item, Missing, OverLimit, PlanError, PlanRequest, Reason, Shard, ShardPlan, plan,
 };
 pub use snapshot::{Placed, Snapshot};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifact::Document;
 use ident::Digest;
 use record::ShardConfig;
 use serde::{Deserialize, Serialize};
@@ -10,8 +11,6 @@ use super::assign::{Assigned, Places};
 use super::{Desired, Kind, Placed, Shards, Snapshot, Wanted};
 use crate::ImageRef;
 
-/// Schema of the document.
-const SCHEMA: &str = "seatrial.images/1";
 /// As many items of a shard that is over its limit are named.
 const FIRST_ITEMS: usize = 5;
 /// The registry that counts what is pulled from it.
@@ -32,6 +31,8 @@ pub struct PlanRequest<'a> {
     pub placed: &'a [Placed],
     /// Digests of what the wanted images were made from, by name.
     pub inputs: &'a BTreeMap<String, Digest>,
+    /// Images that are wanted and not to be had, in order.
+    pub missing: &'a [Missing],
     /// Whether every image goes home, wherever it was before.
     pub rehome: bool,
 }
@@ -49,6 +50,8 @@ pub struct ShardPlan {
     pub shards: Vec<Shard>,
     /// Every wanted image, in order of kind and key.
     pub items: Vec<Item>,
+    /// Wanted images that are not to be had, in order of kind and key.
+    pub missing: Vec<Missing>,
     /// Tags that are live more than once.
     pub duplicates: Vec<Duplicate>,
     /// Whether all shards stay within the limit.
@@ -93,6 +96,19 @@ pub struct Item {
     pub action: Action,
     /// Why it goes there.
     pub reason: Reason,
+}
+
+/// A wanted image that its source does not have. It gets no place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Missing {
+    /// What it is for.
+    pub kind: Kind,
+    /// Its key.
+    pub key: String,
+    /// Where it was looked for.
+    pub source: String,
+    /// What was found instead.
+    pub reason: String,
 }
 
 /// What is to be done about an image.
@@ -238,15 +254,21 @@ pub fn plan(request: &PlanRequest<'_>) -> Result<ShardPlan, PlanError> {
     inputs.insert("snapshot".into(), snapshot.digest());
     inputs.insert("placed".into(), Digest::of(rows(placed)));
     Ok(ShardPlan {
-        schema: SCHEMA.into(),
+        schema: ShardPlan::SCHEMA.into(),
         config: config.clone(),
         inputs,
         shards: counts,
+        missing: request.missing.to_vec(),
         duplicates: duplicates(shards, &assigned),
         hub_budget: hub_budget(images, &assigned),
         items: images.iter().zip(assigned).map(|(image, place)| item(shards, image, place)).collect(),
         gate,
     })
+}
+
+impl Document for ShardPlan {
+    const SCHEMA: &'static str = "seatrial.images/1";
+    const STAGE: &'static str = "images plan";
 }
 
 impl ShardPlan {

@@ -5,6 +5,7 @@ pub mod digest;
 pub mod doctor;
 pub mod gc;
 pub mod grade;
+pub mod images_diff;
 pub mod init;
 pub mod jobs;
 pub mod manual;

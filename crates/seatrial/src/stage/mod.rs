@@ -7,6 +7,7 @@ pub mod check;
 pub mod explain;
 pub mod export;
 pub mod freeze;
+pub mod images;
 pub mod life;
 pub mod materialize;
 pub mod plan;

@@ -17,6 +17,7 @@ mod gc;
 mod grade;
 mod history;
 mod hostile;
+mod images;
 mod interrupt;
 mod jobs;
 mod leftovers;

@@ -20,7 +20,15 @@ fn try_make(
     let desired = Desired::new(images.to_vec()).unwrap();
     let inputs = BTreeMap::new();
     let shards = Shards::new(config.clone()).unwrap();
-    plan(&PlanRequest { shards: &shards, desired: &desired, snapshot, placed, inputs: &inputs, rehome })
+    plan(&PlanRequest {
+        shards: &shards,
+        desired: &desired,
+        snapshot,
+        placed,
+        inputs: &inputs,
+        missing: &[],
+        rehome,
+    })
 }
 
 fn tasks(count: usize) -> Vec<Wanted> {

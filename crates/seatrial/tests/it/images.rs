@@ -1,0 +1,188 @@
+//! Planning images onto the shards of a real registry.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ident::Digest;
+use serde_json::{Value, json};
+
+use crate::project::Project;
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+/// A running `docker-registry`; ended when dropped.
+struct Registry {
+    child: Child,
+    host: String,
+    data: tempfile::TempDir,
+}
+
+impl Registry {
+    /// Starts it, or says why not.
+    fn start() -> Option<Self> {
+        let data = tempfile::tempdir().unwrap();
+        let host = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let config = format!(
+            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {host}\n",
+            data.path().join("data").display()
+        );
+        let path = data.path().join("config.yml");
+        std::fs::write(&path, config).unwrap();
+        let mut command = Command::new("docker-registry");
+        command.arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                eprintln!("skipped: docker-registry does not start: {error}");
+                return None;
+            }
+        };
+        let registry = Self { child, host, data };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(&registry.host).is_err() {
+            assert!(Instant::now() < deadline, "docker-registry does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(registry)
+    }
+
+    /// Sends one request; returns the status and where it leads.
+    fn send(&self, method: &str, target: &str, kind: &str, body: &[u8]) -> (u16, Option<String>) {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let (host, length) = (&self.host, body.len());
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let location = answer.lines().find_map(|line| line.strip_prefix("Location: "));
+        (status, location.map(|location| location.trim_start_matches(&format!("http://{host}")).to_owned()))
+    }
+
+    /// Puts an image without layers there; returns its digest.
+    fn push(&self, repository: &str, tag: &str, label: &str) -> String {
+        let config = json!({"architecture": "amd64", "os": "linux", "config": {"Labels": {"is": label}},
+            "rootfs": {"type": "layers", "diff_ids": []}})
+        .to_string();
+        let digest = Digest::of(&config).prefixed();
+        let (status, location) =
+            self.send("POST", &format!("/v2/{repository}/blobs/uploads/"), "text/plain", b"");
+        assert_eq!(status, 202);
+        let target = format!("{}&digest={digest}", location.unwrap());
+        assert_eq!(self.send("PUT", &target, "application/octet-stream", config.as_bytes()).0, 201);
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": [],
+            "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest, "size": config.len()}})
+        .to_string();
+        let target = format!("/v2/{repository}/manifests/{tag}");
+        assert_eq!(self.send("PUT", &target, MANIFEST, manifest.as_bytes()).0, 201);
+        Digest::of(manifest).prefixed()
+    }
+
+    /// Whether something was ever written below a name.
+    fn knows(&self, name: &str) -> bool {
+        self.data.path().join("data/docker/registry/v2/repositories").join(name).exists()
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A project whose tasks start from an image of the registry, with four shards there.
+fn project(registry: &Registry) -> Project {
+    let project = Project::new();
+    let base = format!("base = \"{}/team/base:1\"", registry.host);
+    project.edit("seatrial.toml", "base = \"seatrial.local/host\"", &base);
+    let shards = format!(
+        "[images]\nregistry = \"{}\"\nnamespace = \"shards\"\nshards = 4\ntag_limit = 2\n\n[prove]",
+        registry.host
+    );
+    project.edit("seatrial.toml", "[prove]", &shards);
+    for stage in [&["source", "pull", "--update"][..], &["plan"], &["materialize"]] {
+        project.run(stage).with_code(0);
+    }
+    project
+}
+
+#[test]
+fn images_are_planned_under_the_limit_of_a_registry() {
+    let Some(registry) = Registry::start() else { return };
+    let digest = registry.push("team/base", "1", "the base");
+    let project = project(&registry);
+
+    // A repository that nobody allowed to make.
+    let refused = project.run(&["images", "tags"]).with_code(4);
+    assert!(refused.stderr.contains("create_repositories"), "{refused:?}");
+    project.run(&["images", "plan"]).with_code(4);
+    assert!(!project.path("images.json").exists());
+
+    project.edit("seatrial.toml", "tag_limit = 2", "tag_limit = 2\ncreate_repositories = true");
+    let tags = project.run(&["images", "tags", "--json"]).with_code(0).json();
+    assert_eq!(tags["shards"].as_object().unwrap().len(), 4);
+    let planned = project.run(&["images", "plan", "--json"]).with_code(0).json();
+    assert_eq!(
+        (&planned["available"], &planned["pending"], &planned["skipped"]),
+        (&json!(0), &json!(1), &json!(0))
+    );
+    let plan = project.json("images.json");
+    let item = &plan["items"][0];
+    assert_eq!(
+        (&item["digest"], &item["action"], &item["kind"]),
+        (&json!(digest), &json!("copy"), &json!("baseanchor"))
+    );
+    let before = project.read("images.json");
+    project.run(&["images", "plan"]).with_code(0);
+    assert_eq!(project.read("images.json"), before, "the same inputs give the same bytes");
+
+    // Tags of others count.
+    let home = item["repository"].as_str().unwrap().strip_prefix(&format!("{}/", registry.host)).unwrap();
+    let tag = item["tag"].as_str().unwrap();
+    registry.push(home, "one", "foreign");
+    project.run(&["images", "plan"]).with_code(0);
+    let reached = project.read("images.json");
+    registry.push(home, "two", "foreign");
+    let refused = project.run(&["images", "plan"]).with_code(3);
+    assert!(refused.stderr.contains("3 tags, 1 too many"), "{refused:?}");
+    assert_eq!(project.read("images.json"), reached, "a refused plan is not written");
+
+    // The image itself is found; another one under its tag is not touched.
+    registry.push(home, tag, "another");
+    let conflict = project.run(&["images", "plan"]).with_code(5);
+    assert!(conflict.stderr.contains(tag), "{conflict:?}");
+    project.edit("seatrial.toml", "tag_limit = 2", "tag_limit = 3");
+    registry.push(home, tag, "the base");
+    let found = project.run(&["images", "plan", "--json"]).with_code(0).json();
+    assert_eq!((&found["available"], &found["pending"]), (&json!(1), &json!(0)));
+    std::fs::write(project.path("earlier.json"), &before).unwrap();
+    let difference =
+        project.run(&["images", "diff", "earlier.json", "images.json", "--json"]).with_code(0).json();
+    assert_eq!(difference["diff"]["moved"], json!([]));
+    assert_eq!(difference["diff"]["shards"].as_array().map(Vec::len), Some(1), "{difference}");
+
+    // Nothing of this wrote to the registry.
+    let shards: Vec<String> = (0..4).map(|number| format!("shards/task-{number:02}")).collect();
+    let written: Vec<&String> = shards.iter().filter(|shard| registry.knows(shard)).collect();
+    assert_eq!(written, [home]);
+    drop(registry);
+    let gone = project.run(&["images", "plan"]).with_code(4);
+    assert!(gone.stderr.contains("is not known"), "{gone:?}");
+}
+
+#[test]
+fn a_base_that_its_source_does_not_have_is_skipped_by_name() {
+    let Some(registry) = Registry::start() else { return };
+    let project = project(&registry);
+    project.edit("seatrial.toml", "tag_limit = 2", "tag_limit = 2\ncreate_repositories = true");
+    let planned = project.run(&["images", "plan"]).with_code(0);
+    assert!(planned.stderr.contains("skipped: ") && planned.stderr.contains("team/base:1"), "{planned:?}");
+    let plan: Value = project.json("images.json");
+    assert_eq!((plan["items"].as_array().unwrap().len(), plan["missing"].as_array().unwrap().len()), (0, 1));
+}
