@@ -9,7 +9,8 @@ use crate::project::{Project, sandboxes_run, seatrial};
 use crate::tasks::{Shelf, Task};
 
 const UNITTEST: &str = "import unittest\nfrom calc import add\n\n\nclass TestAdd(unittest.TestCase):\n    \
-                        def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n";
+                        def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n\n\n\
+                        if __name__ == '__main__':\n    unittest.main()\n";
 const PYTEST: &str = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n";
 
 /// What a weak verifier asks, and what else the task holds.
@@ -70,7 +71,7 @@ const WEAK: [(&str, Weak); CHEATS.len()] = [
     (
         "forged-end-mark",
         Weak {
-            asks: "{ echo '>>>>> Start Test Output'; PYTHONPATH=/app python3 -P -m unittest -v /tests/test_calc.py 2>&1; echo '>>>>> End Test Output'; } \
+            asks: "{ echo '>>>>> Start Test Output'; PYTHONPATH=/app python3 -P /tests/test_calc.py -v 2>&1; echo '>>>>> End Test Output'; } \
                    > /tmp/log; sed -n '/Start Test/,/End Test/p' /tmp/log > /tmp/part; ! grep -q -E 'FAIL|Error' /tmp/part && grep -q OK /tmp/part",
             dockerfile: "",
             files: &[("tests/test_calc.py", UNITTEST)],
