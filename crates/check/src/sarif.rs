@@ -1,5 +1,7 @@
 //! Findings as a SARIF 2.1.0 log, which code hosts show beside the lines that they are about.
 
+use std::fmt::Write as _;
+
 use ident::Digest;
 use record::{Finding, Severity};
 use serde_json::{Value, json};
@@ -98,7 +100,7 @@ fn encoded(path: &str) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
                 uri.push(char::from(byte));
             }
-            _ => uri.push_str(&format!("%{byte:02X}")),
+            _ => write!(uri, "%{byte:02X}").expect("a text takes everything"),
         }
     }
     uri

@@ -267,8 +267,8 @@ fn home_of(table: &toml::Table, path: &str) -> Option<String> {
         "timeout_sec" => &["agent", "verifier"][..],
         "environment_mode" | "collect" => &["verifier"],
         "build_timeout_sec" | "docker_image" | "cpus" | "memory_mb" | "storage_mb" | "gpus" | "gpu_types"
-        | "mcp_servers" | "skills_dir" | "healthcheck" => ENVIRONMENT,
-        "network_mode" | "allowed_hosts" | "allow_internet" => ENVIRONMENT,
+        | "mcp_servers" | "skills_dir" | "healthcheck" | "network_mode" | "allowed_hosts"
+        | "allow_internet" => ENVIRONMENT,
         "artifacts" | "multi_step_reward_strategy" | "agent" | "verifier" | "environment" => ROOT,
         _ => return None,
     };

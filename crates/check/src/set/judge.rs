@@ -297,10 +297,8 @@ mod tests {
     #[test]
     fn long_prompts_are_compared_over_all_repositories() {
         let words = |last: &str| {
-            (0..60u8)
-                .map(|n| format!("word{}{} ", char::from(b'a' + n / 8), char::from(b'a' + n % 8)))
-                .collect::<String>()
-                + last
+            let letters = |n: u8| [char::from(b'a' + n / 8), char::from(b'a' + n % 8), ' '];
+            (0..60u8).flat_map(letters).collect::<String>() + last
         };
         let mut tasks = [
             task("one", "o/a", &patch("a", "b"), &words("x")),
