@@ -103,7 +103,7 @@ const WEAK: [(&str, Weak); CHEATS.len()] = [
     (
         "git-history",
         Weak {
-            asks: "$PLAIN",
+            asks: "grep -q 'a + b' calc.py",
             dockerfile: "RUN git init -q . && git config user.email a@example.invalid && git config user.name a && git add calc.py \
                          && git commit -qm bug && sed -i 's/a - b/a + b/' calc.py && git commit -qam fix && git tag later \
                          && git reset -q --hard HEAD~1\n",
@@ -219,10 +219,10 @@ fn no_cheat_gets_the_reward_of_a_materialized_task_and_one_task_answers_for_its_
     tried.sort_unstable();
     assert_eq!(tried, [1, CHEATS.len(), CHEATS.len()]);
     // By task each is tried by itself, and nothing that is known is tried again.
-    project.edit("seatrial.toml", "\"per-verifier\"", "\"per-task\"");
+    project.edit("seatrial.toml", "cheats = \"per-verifier\"", "cheats = \"per-task\"");
     project.run(&["prove"]).with_code(0);
     assert_eq!(cheated(&project).values().map(Vec::len).collect::<Vec<_>>(), [CHEATS.len(); 3]);
-    project.edit("seatrial.toml", "\"per-task\"", "\"off\"");
+    project.edit("seatrial.toml", "cheats = \"per-task\"", "cheats = \"off\"");
     project.run(&["prove"]).with_code(0);
     assert_eq!(project.json("proofs.json")["tasks"][0]["cheats"], serde_json::json!([]));
 }
