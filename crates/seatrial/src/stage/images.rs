@@ -28,7 +28,8 @@ const NAMED: usize = 10;
 pub fn tags(output: Output, project: &Project) -> Result {
     let shards = shards(project)?;
     let registry = registry(project)?;
-    let live = runtime()?.block_on(registry.snapshot(&shards, &BTreeSet::new())).map_err(unknown)?;
+    let live =
+        runtime()?.block_on(registry.snapshot(&shards, &BTreeSet::new())).map_err(|error| unknown(&error))?;
     let limit = shards.config().tag_limit;
     let rows = shards.numbers().map(|number| {
         let tags = live.count(number);
@@ -55,7 +56,7 @@ pub fn plan(output: Output, project: &Project, rehome: bool) -> Result {
     let (wanted, missing) = runtime.block_on(look_up(&registry, &bases))?;
     let desired = Desired::new(wanted).or_exit(Exit::Usage)?;
     let tags: BTreeSet<String> = desired.images().iter().map(Wanted::tag).collect();
-    let snapshot = runtime.block_on(registry.snapshot(&shards, &tags)).map_err(unknown)?;
+    let snapshot = runtime.block_on(registry.snapshot(&shards, &tags)).map_err(|error| unknown(&error))?;
     let inputs = BTreeMap::from([(MATERIALIZE.to_owned(), digest)]);
     let request = PlanRequest {
         shards: &shards,
@@ -226,8 +227,8 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Runtime::new().or_exit(Exit::Failed)
 }
 
-fn unknown(error: LiveUnknown) -> Failure {
-    Failure::from_error(Exit::Unknown, &error).hint("nothing was changed; unknown tags do not count as none")
+fn unknown(error: &LiveUnknown) -> Failure {
+    Failure::from_error(Exit::Unknown, error).hint("nothing was changed; unknown tags do not count as none")
 }
 
 fn source_failure(source: &str, error: &ImageError) -> Failure {
