@@ -103,7 +103,7 @@ const RECIPE: Shape = Table(&[
 ]);
 
 /// Sections that recipes of later versions have; naming them is kinder than calling them unknown.
-const LATER: [&str; 2] = ["images", "canary"];
+const LATER: [&str; 1] = ["canary"];
 
 /// Every unknown key of the recipe.
 pub(crate) fn unknown_keys(recipe: &DeTable<'_>) -> Vec<Mistake> {

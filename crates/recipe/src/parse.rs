@@ -235,9 +235,9 @@ mod tests {
 
     #[test]
     fn a_section_of_later_versions_is_named_as_such() {
-        let found = mistakes(&format!("{TEMPLATE}\n[images]\nshards = 80\n"));
+        let found = mistakes(&format!("{TEMPLATE}\n[canary]\ntasks = 30\n"));
         assert!(
-            found[0].contains("`[images]` belongs to stages that this version does not have"),
+            found[0].contains("`[canary]` belongs to stages that this version does not have"),
             "{found:?}"
         );
     }
@@ -250,7 +250,7 @@ mod tests {
             ("cap = 2", "cap = -1", "no cap"),
             ("nop_runs = 3", "nop_runs = 0", "nothing is proved by 0 runs"),
             ("cheats = \"per-verifier\"", "cheats = \"some\"", "per-task"),
-            ("flaky_tests = \"reject\"", "flaky_tests = true", "flaky_tests"),
+            ("flaky_tests = \"reject\"", "flaky_tests = \"keep\"", "quarantine"),
             ("workspace = \"sdist\"", "workspace = \"tarball\"", "no workspace"),
             ("name = \"my-set\"", "name = \"../x\"", "cannot be part of a directory name"),
             ("seatrial.local/host", "seatrial.local/site", "no base is called `site`"),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::leftovers::{groups_of, nothing_is_left};
-use crate::project::{Ended, Project, children, sandboxes_run};
+use crate::project::{Ended, Project, TRIALS, children, sandboxes_run};
 
 /// Moments of an `up` at which it can be interrupted: what has to be there first.
 const BEFORE_TRIALS: [&str; 3] = ["seatrial.lock", "plan.json", "checks.json"];
@@ -113,7 +113,7 @@ fn an_interrupted_up_leaves_nothing_running_and_goes_on() {
     }
     assert!(observations(&project) > 0, "no finished trial was kept");
     assert_eq!(project.up()["semantic_digest"], undisturbed());
-    assert_eq!(observations(&project), 18, "a trial that was kept ran again");
+    assert_eq!(observations(&project), TRIALS, "a trial that was kept ran again");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_killed_up_leaves_nothing_running_and_goes_on() {
         std::fs::create_dir_all(directory.join("environment")).unwrap();
     }
     assert_eq!(project.up()["semantic_digest"], undisturbed());
-    assert_eq!(observations(&project), 18, "a trial that was kept ran again");
+    assert_eq!(observations(&project), TRIALS, "a trial that was kept ran again");
     // The next program cleared away what the killed ones could not.
     assert_eq!(children(&project.path(".seatrial/sandboxes")), Vec::<std::path::PathBuf>::new());
     for process in killed {
@@ -169,6 +169,6 @@ fn a_second_program_stays_out_of_a_project() {
     assert_eq!(project.run(&["status", "--json"]).with_code(0).json()["pools"]["main"]["total"], 3);
     assert!(running.child.try_wait().unwrap().is_none(), "the first one ended too early to say anything");
     running.end().with_code(0);
-    assert_eq!(project.trials().len(), 18);
+    assert_eq!(project.trials().len(), TRIALS);
     project.run(&["freeze", "--check"]).with_code(0);
 }
