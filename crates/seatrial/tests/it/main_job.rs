@@ -49,8 +49,7 @@ fn a_new_project_becomes_a_frozen_set() {
         }
     }
 
-    // As many trials as the proof takes, each
-    // with its files, and no other.
+    // As many trials as the proof takes, each with its files, and no other.
     let trials = project.trials();
     assert_eq!(trials.len(), TRIALS);
     assert!(trials.iter().all(|trial| trial.join("verifier/report.json").is_file()));
