@@ -1,20 +1,16 @@
 //! Task directories that a manifest places in git repositories of the code host.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use futures_util::{StreamExt, TryStreamExt};
 use ident::{Digest, TaskId};
 
 use crate::SourceError;
 use crate::gather::{Terms, remote};
-use crate::hub_tasks::{PlacedFile, place_directory};
+use crate::hub_tasks::{PlacedFile, assemble};
 use crate::manifest::{GitPlace, ListedTask};
-use crate::remote::{CodeHost, ContentId, RemoteError, RepoFile, TreeEntry, is_commit};
+use crate::remote::{CodeHost, ContentId, RepoFile, TreeEntry, is_commit};
 use crate::spec::SourceSpec;
-
-/// How many small files are fetched at once.
-const CONCURRENCY: usize = 8;
 
 /// Directories of one commit that were listed, by their path. Tasks lie side by side, and few directories hold them.
 type Listed = BTreeMap<String, Vec<TreeEntry>>;
@@ -40,7 +36,10 @@ pub(crate) async fn gather(
             let host = CodeHost::new(terms.remote, &repo);
             let listed = listed.entry((repo.clone(), commit.clone())).or_default();
             let files = files(spec, task, host, &commit, &path, listed).await?;
-            assemble(host, &commit, files, &root).await.map_err(|source| remote(spec, source))?;
+            let commit = commit.as_str();
+            let fetch =
+                |file: RepoFile| async move { Ok(host.fetch(commit, &file, "repository").await?.path) };
+            assemble(files, &root, fetch).await.map_err(|source| remote(spec, source))?;
         }
         fetched.insert(task.id.clone(), root);
     }
@@ -134,22 +133,4 @@ async fn files(
         files.push((file, PlacedFile { path: entry.path, from: PathBuf::new(), program }));
     }
     Ok(files)
-}
-
-/// Fetches the files and puts the directory together.
-async fn assemble(
-    host: CodeHost<'_>,
-    commit: &str,
-    files: Vec<(RepoFile, PlacedFile)>,
-    root: &Path,
-) -> Result<(), RemoteError> {
-    let fetched: Vec<PlacedFile> = futures_util::stream::iter(files)
-        .map(|(file, placed)| async move {
-            let from = host.fetch(commit, &file, "repository").await?.path;
-            Ok::<_, RemoteError>(PlacedFile { from, ..placed })
-        })
-        .buffered(CONCURRENCY)
-        .try_collect()
-        .await?;
-    place_directory(fetched, root.to_owned()).await
 }

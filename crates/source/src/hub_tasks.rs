@@ -68,7 +68,12 @@ pub(crate) async fn gather(
         let input = names_file(terms.remote, &names, NAMES.into()).map_err(|source| remote(spec, source))?;
         Content::Files(BTreeMap::from([(NAMES.to_owned(), input)]))
     } else {
-        assemble(hub, &commit, files, &root).await.map_err(|source| remote(spec, source))?;
+        let commit = commit.as_str();
+        let fetch = |file: RepoFile| async move { Ok(hub.fetch(commit, &file, "repository").await?.path) };
+        // The hub knows no programs.
+        let placed = |path| PlacedFile { path, from: PathBuf::new(), program: false };
+        let files = files.into_iter().map(|(path, file)| (file, placed(path))).collect();
+        assemble(files, &root, fetch).await.map_err(|source| remote(spec, source))?;
         Content::Directory { root, prefix: String::new() }
     };
     Ok(Gathered { revision: Some(commit), content, notes })
@@ -101,18 +106,20 @@ fn tasks(listing: BTreeMap<String, RepoFile>, below: &str) -> Tasks {
     Tasks { ids, files, others: others.len() as u64 }
 }
 
-/// Fetches the files and puts the directories together; they appear at `root` all at once.
-async fn assemble(
-    hub: Hub<'_>,
-    commit: &str,
-    files: Vec<(String, RepoFile)>,
+/// Fetches files and puts a directory of them together, which appears at `root` all at once. `fetch` tells where a verified file
+/// lies.
+pub(crate) async fn assemble<F>(
+    files: Vec<(RepoFile, PlacedFile)>,
     root: &Path,
-) -> Result<(), RemoteError> {
+    fetch: impl Fn(RepoFile) -> F,
+) -> Result<(), RemoteError>
+where
+    F: Future<Output = Result<PathBuf, RemoteError>>,
+{
     let fetched: Vec<PlacedFile> = futures_util::stream::iter(files)
-        .map(|(path, file)| async move {
-            let from = hub.fetch(commit, &file, "repository").await?.path;
-            // The hub knows no programs.
-            Ok::<_, RemoteError>(PlacedFile { path, from, program: false })
+        .map(|(file, placed)| {
+            let from = fetch(file);
+            async move { Ok::<_, RemoteError>(PlacedFile { from: from.await?, ..placed }) }
         })
         .buffered(CONCURRENCY)
         .try_collect()
@@ -130,8 +137,7 @@ pub(crate) struct PlacedFile {
     pub program: bool,
 }
 
-/// Puts a directory together, which appears at `root` all at once.
-pub(crate) async fn place_directory(fetched: Vec<PlacedFile>, root: PathBuf) -> Result<(), RemoteError> {
+async fn place_directory(fetched: Vec<PlacedFile>, root: PathBuf) -> Result<(), RemoteError> {
     let shown = root.clone();
     let placed = tokio::task::spawn_blocking(move || place(&fetched, &root)).await;
     let stopped = |error: tokio::task::JoinError| RemoteError::Worker {
