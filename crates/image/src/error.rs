@@ -128,10 +128,9 @@ pub enum ImageError {
 impl ImageError {
     /// Whether the disk or a quota is full.
     pub fn is_disk_full(&self) -> bool {
-        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
             Self::StoreFull { .. } => true,
-            Self::Io { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            Self::Io { source, .. } => artifact::is_disk_full(source),
             _ => false,
         }
     }

@@ -36,6 +36,11 @@ const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 /// How long an interrupted program waits for the removal of its sandboxes.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(20);
 
+/// Where Docker keeps names and passwords for registries.
+pub fn credentials() -> Option<PathBuf> {
+    std::env::home_dir().map(|home| home.join(".docker/config.json"))
+}
+
 /// Engine, images and scratch space.
 pub struct Workbench {
     /// The engine of trials.
@@ -88,7 +93,7 @@ impl Workbench {
             private: places.private,
             layout: places.layout.map(Path::to_owned),
             bases: places.bases,
-            credentials: std::env::home_dir().map(|home| home.join(".docker/config.json")),
+            credentials: credentials(),
         };
         let local = LocalImages::open(&config, run, runtime.handle().clone()).or_exit(Exit::Failed)?;
         let local = Arc::new(local);

@@ -20,7 +20,8 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 const REQUEST_LIMIT: Duration = Duration::from_secs(3600);
 const MAX_REDIRECTS: usize = 5;
 const MAX_TOKEN: u64 = 256 << 10;
-const MAX_ERROR: u64 = 4096;
+/// Longest text of a refusal that is read.
+pub(super) const MAX_ERROR: u64 = 4096;
 
 /// Sends requests; shared by all pulls.
 pub(super) struct Client {

@@ -11,7 +11,7 @@ use reqwest::{Method, Response, StatusCode, Url};
 use serde::Deserialize;
 
 use super::Registry;
-use super::client::{address, failed, read_body};
+use super::client::{MAX_ERROR, address, failed, read_body};
 use crate::manifest::ACCEPTED;
 use crate::{ImageError, RemoteRef};
 
@@ -25,7 +25,6 @@ const SMALLEST_PAGE: usize = 100;
 const MOST_TAGS: usize = 10_000;
 /// Largest page in bytes.
 const MAX_PAGE: u64 = 4 << 20;
-const MAX_ERROR: u64 = 4096;
 
 /// A manifest or index that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,6 +33,8 @@ pub(super) struct Places<'a> {
     snapshot: &'a Snapshot,
     /// Earlier places by kind and key; none when everything goes home.
     earlier: BTreeMap<(Kind, &'a str), (u32, &'a Placed)>,
+    /// Whether what is live elsewhere than at home counts for nothing.
+    rehome: bool,
 }
 
 impl<'a> Places<'a> {
@@ -56,25 +58,27 @@ impl<'a> Places<'a> {
                 earlier.insert((row.kind, row.key.as_str()), (shard, row));
             }
         }
-        Ok(Self { shards, snapshot, earlier })
+        Ok(Self { shards, snapshot, earlier, rehome })
     }
 
     /// The places of all images, in their order.
-    pub(super) fn assign(&self, images: &[Wanted], rehome: bool) -> Vec<Assigned> {
-        let mut assigned: Vec<Assigned> = images.iter().map(|image| self.place(image, rehome)).collect();
+    pub(super) fn assign(&self, images: &[Wanted]) -> Vec<Assigned> {
+        let mut assigned: Vec<Assigned> = images.iter().map(|image| self.place(image)).collect();
         if self.shards.config().overflow == Overflow::Probe {
             self.probe(images, &mut assigned);
         }
         assigned
     }
 
-    fn place(&self, image: &Wanted, rehome: bool) -> Assigned {
+    fn place(&self, image: &Wanted) -> Assigned {
         let (tag, home) = (image.tag(), self.home(image));
         let earlier = self.earlier.get(&(image.kind, image.key.as_str())).copied();
         let found: Vec<u32> = self
             .snapshot
             .places(&tag)
-            .filter(|(shard, digest)| *digest == Some(image.digest.as_str()) && (!rehome || *shard == home))
+            .filter(|(shard, digest)| {
+                *digest == Some(image.digest.as_str()) && (!self.rehome || *shard == home)
+            })
             .map(|(shard, _)| shard)
             .collect();
         let before = earlier.map(|(shard, _)| shard);

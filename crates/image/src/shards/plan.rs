@@ -243,7 +243,7 @@ pub fn plan(request: &PlanRequest<'_>) -> Result<ShardPlan, PlanError> {
         return Err(PlanError::Snapshot { found: snapshot.shards(), wanted: config.shards });
     }
     let images = desired.images();
-    let assigned = Places::new(shards, snapshot, placed, request.rehome)?.assign(images, request.rehome);
+    let assigned = Places::new(shards, snapshot, placed, request.rehome)?.assign(images);
     no_tag_twice(shards, images, &assigned)?;
     let counts = counts(request, &assigned);
     let mut gate = gate(config, images, &assigned, &counts);
@@ -272,6 +272,12 @@ impl Document for ShardPlan {
 }
 
 impl ShardPlan {
+    /// How many images are there, and how many are not yet.
+    pub fn available_and_pending(&self) -> (usize, usize) {
+        let available = self.items.iter().filter(|item| item.action == Action::Skip).count();
+        (available, self.items.len() - available)
+    }
+
     /// The images whose tag names something else.
     pub fn conflicts(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|item| item.action == Action::Conflict)

@@ -64,9 +64,9 @@ impl Snapshot {
     pub fn digest(&self) -> Digest {
         let mut text = String::new();
         for (number, tags) in self.shards.iter().enumerate() {
-            text.push_str(&format_args!("{number}\n").to_string());
+            text.extend([&number.to_string(), "\n"]);
             for (tag, digest) in tags {
-                text.push_str(&format_args!("\t{tag}\t{}\n", digest.as_deref().unwrap_or("-")).to_string());
+                text.extend(["\t", tag, "\t", digest.as_deref().unwrap_or("-"), "\n"]);
             }
         }
         Digest::of(text)

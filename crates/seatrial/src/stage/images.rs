@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use image::shards::{Action, Desired, Kind, Missing, PlanRequest, ShardPlan, Shards, Wanted};
+use image::shards::{Desired, Kind, Missing, PlanRequest, ShardPlan, Shards, Wanted};
 use image::{Credentials, ImageError, ImageRef, LiveUnknown, Registry, RegistryOptions, RemoteRef};
 use record::Status;
 use serde_json::json;
@@ -13,6 +13,7 @@ use crate::output::{Output, count, table};
 use crate::project::Project;
 use crate::stage::materialize::{self, MATERIALIZE};
 use crate::stage::status::Standing;
+use crate::workbench::credentials;
 
 /// Name of the document.
 pub const IMAGES: &str = "images.json";
@@ -71,10 +72,11 @@ pub fn plan(output: Output, project: &Project, rehome: bool) -> Result {
     show(output, &plan)?;
     refuse(&plan)?;
     artifact::store(&project.path(IMAGES), &plan)?;
+    let (available, pending) = plan.available_and_pending();
     output.json(&json!({
         "document": IMAGES,
-        "available": number(&plan, |action| action == Action::Skip),
-        "pending": number(&plan, |action| action != Action::Skip),
+        "available": available,
+        "pending": pending,
         "skipped": plan.missing.len(),
         "gate": plan.gate,
         "hub_budget": plan.hub_budget,
@@ -145,24 +147,18 @@ fn show(output: Output, plan: &ShardPlan) -> Result {
         let others = duplicate.others.join(", ");
         output.say(format_args!("{} is live in {} and again in {others}", duplicate.tag, duplicate.kept));
     }
-    let budget = plan.hub_budget;
+    let (available, pending) = plan.available_and_pending();
     output.stage(
         "images",
         format_args!(
-            "{} available, {} pending, {} skipped; at most {} tags in a shard, {} allowed; {} counted pulls",
-            number(plan, |action| action == Action::Skip),
-            number(plan, |action| action != Action::Skip),
+            "{available} available, {pending} pending, {} skipped; at most {} tags in a shard, {} allowed; {} counted pulls",
             plan.missing.len(),
             plan.gate.worst,
             plan.gate.limit,
-            budget.counted_gets
+            plan.hub_budget.counted_gets
         ),
     );
     Ok(())
-}
-
-fn number(plan: &ShardPlan, which: impl Fn(Action) -> bool) -> usize {
-    plan.items.iter().filter(|item| which(item.action)).count()
 }
 
 /// Conflicts and a gate that does not hold end the command before anything is written.
@@ -217,8 +213,8 @@ fn shards(project: &Project) -> Result<Shards> {
 
 fn registry(project: &Project) -> Result<Registry> {
     let mut options = RegistryOptions::new(project.state("downloads")?);
-    if let Some(home) = std::env::home_dir() {
-        options.credentials = Credentials::load(&home.join(".docker/config.json")).or_exit(Exit::Usage)?;
+    if let Some(path) = credentials() {
+        options.credentials = Credentials::load(&path).or_exit(Exit::Usage)?;
     }
     Registry::new(options).or_exit(Exit::Failed)
 }
