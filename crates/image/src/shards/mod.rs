@@ -17,7 +17,6 @@ mod snapshot;
 pub use config::{ConfigError, Shards};
 pub use desired::{Desired, DesiredError, Kind, Wanted};
 pub use diff::{PlanDiff, diff};
-pub use names::{anchor_tag, task_tag};
 pub use plan::{
     Action, Duplicate, Gate, Item, Missing, OverLimit, PlanError, PlanRequest, Reason, Shard, ShardPlan, plan,
 };

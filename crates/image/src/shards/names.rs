@@ -10,7 +10,7 @@ const MAX_TAG: usize = 128;
 const DIGITS: usize = 16;
 
 /// The tag of a task's image: its id where that is a tag, else what is left of it with a part of its digest.
-pub fn task_tag(task_id: &str) -> String {
+pub(super) fn task_tag(task_id: &str) -> String {
     if is_tag(task_id) {
         return task_id.to_owned();
     }
@@ -24,7 +24,7 @@ pub fn task_tag(task_id: &str) -> String {
 }
 
 /// The tag of a base image.
-pub fn anchor_tag(key: &str) -> String {
+pub(super) fn anchor_tag(key: &str) -> String {
     format!("baseanchor-{}", short(key))
 }
 

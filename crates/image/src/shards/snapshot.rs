@@ -14,11 +14,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A registry with that many empty shards.
-    pub fn empty(shards: u32) -> Self {
-        Self { shards: vec![BTreeMap::new(); shards as usize] }
-    }
-
     /// Tags with the digests of those that matter, one map a shard.
     pub fn new(shards: Vec<BTreeMap<String, Option<String>>>) -> Self {
         Self { shards }
@@ -37,11 +32,6 @@ impl Snapshot {
     /// How many tags a shard has.
     pub fn count(&self, shard: u32) -> u64 {
         self.shards[shard as usize].len() as u64
-    }
-
-    /// Adds a tag.
-    pub fn insert(&mut self, shard: u32, tag: impl Into<String>, digest: Option<String>) {
-        self.shards[shard as usize].insert(tag.into(), digest);
     }
 
     /// What a tag names in a shard.
@@ -70,6 +60,19 @@ impl Snapshot {
             }
         }
         Digest::of(text)
+    }
+}
+
+#[cfg(test)]
+impl Snapshot {
+    /// A registry with that many empty shards.
+    pub(super) fn empty(shards: u32) -> Self {
+        Self { shards: vec![BTreeMap::new(); shards as usize] }
+    }
+
+    /// Adds a tag.
+    pub(super) fn insert(&mut self, shard: u32, tag: impl Into<String>, digest: Option<String>) {
+        self.shards[shard as usize].insert(tag.into(), digest);
     }
 }
 
