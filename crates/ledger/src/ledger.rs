@@ -13,8 +13,8 @@ use crate::{LedgerError, ProofKey};
 /// A ledger that is open. Several processes may have the same one open: writers wait for each other.
 #[derive(Debug)]
 pub struct Ledger {
-    connection: Connection,
-    path: PathBuf,
+    pub(crate) connection: Connection,
+    pub(crate) path: PathBuf,
 }
 
 /// Which observations are asked for. What is none matches everything.

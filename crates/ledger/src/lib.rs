@@ -8,6 +8,7 @@
 mod cheats;
 mod error;
 mod ledger;
+mod placements;
 mod runs;
 mod schema;
 mod tally;

@@ -14,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const APPLICATION_ID: i64 = 0x5345_4154;
 
 /// Scripts that bring a file to each version of the layout; an old file runs those that it lacks.
-const MIGRATIONS: [(i64, &str); 2] = [(1, VERSION_1), (2, VERSION_2)];
+const MIGRATIONS: [(i64, &str); 3] = [(1, VERSION_1), (2, VERSION_2), (3, VERSION_3)];
 
 /// The version of the last script.
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
@@ -88,6 +88,27 @@ BEGIN SELECT RAISE(ABORT, 'observations are never deleted'); END;
 CREATE TRIGGER observations_are_never_replaced BEFORE INSERT ON observations
 WHEN EXISTS (SELECT 1 FROM observations WHERE id = NEW.id)
 BEGIN SELECT RAISE(ABORT, 'observations are never replaced'); END;
+";
+
+/// Where images were put and verified, under the same rule.
+const VERSION_3: &str = "
+CREATE TABLE placements (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL CHECK (kind IN ('baseanchor', 'task')),
+    key TEXT NOT NULL,
+    repository TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    plan TEXT NOT NULL
+) STRICT;
+CREATE INDEX placements_by_image ON placements (kind, key);
+CREATE TRIGGER placements_are_never_changed BEFORE UPDATE ON placements
+BEGIN SELECT RAISE(ABORT, 'placements are never changed'); END;
+CREATE TRIGGER placements_are_never_deleted BEFORE DELETE ON placements
+BEGIN SELECT RAISE(ABORT, 'placements are never deleted'); END;
+CREATE TRIGGER placements_are_never_replaced BEFORE INSERT ON placements
+WHEN EXISTS (SELECT 1 FROM placements WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'placements are never replaced'); END;
 ";
 
 /// Opens a ledger and brings it to the latest layout; creates it when `create` allows.

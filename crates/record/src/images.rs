@@ -1,5 +1,7 @@
 //! Where images are kept.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// The shards of a registry, and how images are spread over them.
@@ -63,4 +65,50 @@ fn template() -> String {
 
 fn hash_version() -> String {
     "v1".into()
+}
+
+/// What an image in a registry is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageKind {
+    /// The base of tasks. Its tag keeps the layers alive that tasks in other shards share.
+    Baseanchor,
+    /// The image of one task.
+    Task,
+}
+
+impl ImageKind {
+    /// The name in documents, hashes and the ledger.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Baseanchor => "baseanchor",
+            Self::Task => "task",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Baseanchor, Self::Task].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for ImageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Where an image was put and seen: a tag of a registry that had this content when it was verified.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PlacedImage {
+    /// What the image is for.
+    pub kind: ImageKind,
+    /// The task's id, or the base's full reference.
+    pub key: String,
+    /// The shard's repository, with registry and namespace.
+    pub repository: String,
+    /// The tag there.
+    pub tag: String,
+    /// Digest of the manifest, `sha256:...`.
+    pub digest: String,
 }

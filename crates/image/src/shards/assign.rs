@@ -8,13 +8,13 @@
 //! 3. Its home, the hash of its key.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use record::{Overflow, Placement};
+use record::{ImageKind, Overflow, PlacedImage, Placement};
 
 use super::names::number;
 use super::snapshot::Live;
-use super::{Action, Kind, Placed, PlanError, Reason, Shards, Snapshot, Wanted};
+use super::{Action, PlanError, Reason, Shards, Snapshot, Wanted};
 
 /// The place of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct Places<'a> {
     shards: &'a Shards,
     snapshot: &'a Snapshot,
     /// Earlier places by kind and key; none when everything goes home.
-    earlier: BTreeMap<(Kind, &'a str), (u32, &'a Placed)>,
+    earlier: BTreeMap<(ImageKind, &'a str), (u32, &'a PlacedImage)>,
     /// Whether what is live elsewhere than at home counts for nothing.
     rehome: bool,
 }
@@ -41,14 +41,17 @@ impl<'a> Places<'a> {
     pub(super) fn new(
         shards: &'a Shards,
         snapshot: &'a Snapshot,
-        placed: &'a [Placed],
+        placed: &'a [PlacedImage],
+        images: &[Wanted],
         rehome: bool,
     ) -> Result<Self, PlanError> {
         let mut earlier = BTreeMap::new();
         if !rehome {
             let numbers: BTreeMap<String, u32> =
                 shards.numbers().map(|number| (shards.repository(number), number)).collect();
-            for row in placed {
+            let wanted: BTreeSet<(ImageKind, &str)> =
+                images.iter().map(|image| (image.kind, image.key.as_str())).collect();
+            for row in placed.iter().filter(|row| wanted.contains(&(row.kind, row.key.as_str()))) {
                 let shard = *numbers.get(&row.repository).ok_or_else(|| PlanError::NoSuchShard {
                     kind: row.kind,
                     key: row.key.clone(),
@@ -108,7 +111,7 @@ impl<'a> Places<'a> {
         let number = match self.shards.config().placement {
             Placement::Hash => number(image.kind, version, &image.key, None),
             // A group is called after its base.
-            Placement::Group => number(Kind::Baseanchor, version, &image.group, None),
+            Placement::Group => number(ImageKind::Baseanchor, version, &image.group, None),
         };
         u32::try_from(number % u64::from(self.shards.config().shards))
             .expect("a remainder is below the divisor")

@@ -1,42 +1,14 @@
 //! The images that a registry should have.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+use record::ImageKind;
 
 use super::names::{anchor_tag, task_tag};
-
-/// What an image is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The base of tasks. Its tag keeps the layers alive that tasks in other shards share.
-    Baseanchor,
-    /// The image of one task.
-    Task,
-}
-
-impl Kind {
-    /// The name in documents and hashes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Baseanchor => "baseanchor",
-            Self::Task => "task",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// One image that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wanted {
     /// What it is for.
-    pub kind: Kind,
+    pub kind: ImageKind,
     /// The task's id, or the base's full reference.
     pub key: String,
     /// Where it comes from.
@@ -53,8 +25,8 @@ impl Wanted {
     /// The tag that it gets.
     pub fn tag(&self) -> String {
         match self.kind {
-            Kind::Task => task_tag(&self.key),
-            Kind::Baseanchor => anchor_tag(&self.key),
+            ImageKind::Task => task_tag(&self.key),
+            ImageKind::Baseanchor => anchor_tag(&self.key),
         }
     }
 }
@@ -70,7 +42,7 @@ pub enum DesiredError {
     #[error("the {kind} image `{key}` is wanted with two contents: {} from {} and {} from {}", .first.0, .first.1, .second.0, .second.1)]
     Contradiction {
         /// The kind.
-        kind: Kind,
+        kind: ImageKind,
         /// The key.
         key: String,
         /// Digest and source.
@@ -120,7 +92,7 @@ pub(super) mod tests {
 
     pub(crate) fn task(key: &str) -> Wanted {
         Wanted {
-            kind: Kind::Task,
+            kind: ImageKind::Task,
             key: key.into(),
             source: format!("oci:{key}"),
             digest: digest(key),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use record::ImageKind;
 use serde::Serialize;
 
-use super::{Item, Kind, ShardPlan};
+use super::{Item, ShardPlan};
 
 /// The difference of two plans.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -24,7 +25,7 @@ pub struct PlanDiff {
 /// Compares two plans.
 pub fn diff(before: &ShardPlan, after: &ShardPlan) -> PlanDiff {
     let (old, new) = (by_key(before), by_key(after));
-    let name = |(kind, key): &(Kind, &str)| format!("{kind} {key}");
+    let name = |(kind, key): &(ImageKind, &str)| format!("{kind} {key}");
     let mut found = PlanDiff {
         added: new.keys().filter(|key| !old.contains_key(*key)).map(name).collect(),
         removed: old.keys().filter(|key| !new.contains_key(*key)).map(name).collect(),
@@ -53,6 +54,6 @@ pub fn diff(before: &ShardPlan, after: &ShardPlan) -> PlanDiff {
     found
 }
 
-fn by_key(plan: &ShardPlan) -> BTreeMap<(Kind, &str), &Item> {
+fn by_key(plan: &ShardPlan) -> BTreeMap<(ImageKind, &str), &Item> {
     plan.items.iter().map(|item| ((item.kind, item.key.as_str()), item)).collect()
 }

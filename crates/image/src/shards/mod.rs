@@ -15,9 +15,9 @@ mod plan;
 mod snapshot;
 
 pub use config::{ConfigError, Shards};
-pub use desired::{Desired, DesiredError, Kind, Wanted};
+pub use desired::{Desired, DesiredError, Wanted};
 pub use diff::{PlanDiff, diff};
 pub use plan::{
     Action, Duplicate, Gate, Item, Missing, OverLimit, PlanError, PlanRequest, Reason, Shard, ShardPlan, plan,
 };
-pub use snapshot::{Placed, Snapshot};
+pub use snapshot::Snapshot;

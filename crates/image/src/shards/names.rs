@@ -2,7 +2,7 @@
 
 use ident::Digest;
 
-use super::Kind;
+use record::ImageKind;
 
 /// Longest tag that registries take.
 const MAX_TAG: usize = 128;
@@ -43,7 +43,7 @@ fn short(text: &str) -> String {
 }
 
 /// The number of an image; with `place` the weight of that shard for it.
-pub(super) fn number(kind: Kind, version: &str, key: &str, place: Option<u32>) -> u64 {
+pub(super) fn number(kind: ImageKind, version: &str, key: &str, place: Option<u32>) -> u64 {
     let mut text = format!("{}/{version}\0{key}", kind.name());
     if let Some(place) = place {
         text.push('\0');
@@ -89,16 +89,16 @@ mod tests {
     #[test]
     fn numbers_depend_on_every_part() {
         let numbers = [
-            number(Kind::Task, "v1", "a", None),
-            number(Kind::Baseanchor, "v1", "a", None),
-            number(Kind::Task, "v2", "a", None),
-            number(Kind::Task, "v1", "b", None),
-            number(Kind::Task, "v1", "a", Some(0)),
-            number(Kind::Task, "v1", "a", Some(1)),
+            number(ImageKind::Task, "v1", "a", None),
+            number(ImageKind::Baseanchor, "v1", "a", None),
+            number(ImageKind::Task, "v2", "a", None),
+            number(ImageKind::Task, "v1", "b", None),
+            number(ImageKind::Task, "v1", "a", Some(0)),
+            number(ImageKind::Task, "v1", "a", Some(1)),
         ];
         let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();
         assert_eq!(distinct.len(), numbers.len());
         // sha256 of "task/v1\0a", as any tool computes it.
-        assert_eq!(number(Kind::Task, "v1", "a", None), 10_066_609_908_374_681_619);
+        assert_eq!(number(ImageKind::Task, "v1", "a", None), 10_066_609_908_374_681_619);
     }
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifact::Document;
 use ident::Digest;
-use record::ShardConfig;
+use record::{ImageKind, PlacedImage, ShardConfig};
 use serde::{Deserialize, Serialize};
 
 use super::assign::{Assigned, Places};
-use super::{Desired, Kind, Placed, Shards, Snapshot, Wanted};
+use super::{Desired, Shards, Snapshot, Wanted};
 use crate::ImageRef;
 
 /// As many items of a shard that is over its limit are named.
@@ -28,7 +28,7 @@ pub struct PlanRequest<'a> {
     /// What is there: the complete tags of every shard.
     pub snapshot: &'a Snapshot,
     /// What accepted plans put where, oldest first.
-    pub placed: &'a [Placed],
+    pub placed: &'a [PlacedImage],
     /// Digests of what the wanted images were made from, by name.
     pub inputs: &'a BTreeMap<String, Digest>,
     /// Images that are wanted and not to be had, in order.
@@ -79,7 +79,7 @@ pub struct Shard {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// What it is for.
-    pub kind: Kind,
+    pub kind: ImageKind,
     /// Its key.
     pub key: String,
     /// Where it comes from.
@@ -102,7 +102,7 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Missing {
     /// What it is for.
-    pub kind: Kind,
+    pub kind: ImageKind,
     /// Its key.
     pub key: String,
     /// Where it was looked for.
@@ -213,7 +213,7 @@ pub enum PlanError {
     )]
     NoSuchShard {
         /// The kind.
-        kind: Kind,
+        kind: ImageKind,
         /// The key.
         key: String,
         /// The repository.
@@ -243,7 +243,7 @@ pub fn plan(request: &PlanRequest<'_>) -> Result<ShardPlan, PlanError> {
         return Err(PlanError::Snapshot { found: snapshot.shards(), wanted: config.shards });
     }
     let images = desired.images();
-    let assigned = Places::new(shards, snapshot, placed, request.rehome)?.assign(images);
+    let assigned = Places::new(shards, snapshot, placed, images, request.rehome)?.assign(images);
     no_tag_twice(shards, images, &assigned)?;
     let counts = counts(request, &assigned);
     let mut gate = gate(config, images, &assigned, &counts);
@@ -406,8 +406,8 @@ fn hub_budget(images: &[Wanted], assigned: &[Assigned]) -> HubBudget {
 }
 
 /// The rows as text, one a line.
-fn rows(placed: &[Placed]) -> String {
-    let line = |row: &Placed| {
+fn rows(placed: &[PlacedImage]) -> String {
+    let line = |row: &PlacedImage| {
         format!("{}\t{}\t{}\t{}\t{}\n", row.kind, row.key, row.repository, row.tag, row.digest)
     };
     placed.iter().map(line).collect()

@@ -1,11 +1,8 @@
-//! What a registry has, and what earlier plans put where.
+//! What a registry has.
 
 use std::collections::BTreeMap;
 
 use ident::Digest;
-use serde::{Deserialize, Serialize};
-
-use super::Kind;
 
 /// The live tags of all shards, by shard. A shard whose tags are not known is no part of a snapshot: unknown is not zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -83,19 +80,4 @@ pub(super) enum Live {
     ThatImage,
     /// Another image, or one whose digest was not asked for.
     Another,
-}
-
-/// Where an accepted plan put an image.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Placed {
-    /// What the image is for.
-    pub kind: Kind,
-    /// Its key.
-    pub key: String,
-    /// The shard's repository, with registry and namespace.
-    pub repository: String,
-    /// The tag there.
-    pub tag: String,
-    /// Digest of the manifest.
-    pub digest: String,
 }

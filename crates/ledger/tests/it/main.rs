@@ -5,5 +5,6 @@
 mod files;
 mod history;
 mod keeping;
+mod placements;
 mod processes;
 mod sample;

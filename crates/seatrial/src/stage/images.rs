@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use image::shards::{Desired, Kind, Missing, PlanRequest, ShardPlan, Shards, Wanted};
+use image::shards::{Desired, Missing, PlanRequest, ShardPlan, Shards, Wanted};
 use image::{Credentials, ImageError, ImageRef, LiveUnknown, Registry, RegistryOptions, RemoteRef};
-use record::Status;
+use ledger::Ledger;
+use record::{ImageKind, PlacedImage, Status};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count, table};
 use crate::project::Project;
 use crate::stage::materialize::{self, MATERIALIZE};
+use crate::stage::prove::LEDGER;
 use crate::stage::status::Standing;
 use crate::workbench::credentials;
 
@@ -50,7 +52,8 @@ pub fn tags(output: Output, project: &Project) -> Result {
 pub fn plan(output: Output, project: &Project, rehome: bool) -> Result {
     let shards = shards(project)?;
     let (materialized, digest) = materialize::load(project)?;
-    let bases = bases(&Standing::load(output, project)?, &materialized)?;
+    let standing = Standing::load(output, project)?;
+    let bases = bases(&standing, &materialized)?;
     let registry = registry(project)?;
     let runtime = runtime()?;
     output.stage("images", format_args!("{} are looked for", count(bases.len(), "base image")));
@@ -58,12 +61,13 @@ pub fn plan(output: Output, project: &Project, rehome: bool) -> Result {
     let desired = Desired::new(wanted).or_exit(Exit::Usage)?;
     let tags: BTreeSet<String> = desired.images().iter().map(Wanted::tag).collect();
     let snapshot = runtime.block_on(registry.snapshot(&shards, &tags)).map_err(|error| unknown(&error))?;
+    let placed = placements(project)?;
     let inputs = BTreeMap::from([(MATERIALIZE.to_owned(), digest)]);
     let request = PlanRequest {
         shards: &shards,
         desired: &desired,
         snapshot: &snapshot,
-        placed: &[],
+        placed: &placed,
         inputs: &inputs,
         missing: &missing,
         rehome,
@@ -81,6 +85,12 @@ pub fn plan(output: Output, project: &Project, rehome: bool) -> Result {
         "gate": plan.gate,
         "hub_budget": plan.hub_budget,
     }))
+}
+
+/// Where images were seen when earlier plans had been carried out.
+fn placements(project: &Project) -> Result<Vec<PlacedImage>> {
+    let ledger = Ledger::open_existing(&project.path(LEDGER))?;
+    Ok(ledger.map(|ledger| ledger.placements()).transpose()?.unwrap_or_default())
 }
 
 /// The images that tasks start from: of every task that no stage has rejected.
@@ -105,11 +115,11 @@ async fn look_up(registry: &Registry, bases: &BTreeSet<RemoteRef>) -> Result<(Ve
         Ok::<_, Failure>(found.map_or_else(
             || {
                 let reason = format!("{} does not have it", base.host());
-                Err(Missing { kind: Kind::Baseanchor, key: key.clone(), source: key.clone(), reason })
+                Err(Missing { kind: ImageKind::Baseanchor, key: key.clone(), source: key.clone(), reason })
             },
             |found| {
                 Ok(Wanted {
-                    kind: Kind::Baseanchor,
+                    kind: ImageKind::Baseanchor,
                     source: key.clone(),
                     digest: found.digest,
                     media_type: found.media_type,

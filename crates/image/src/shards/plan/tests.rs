@@ -6,7 +6,7 @@ use super::super::desired::tests::{digest, task};
 use super::super::diff;
 use super::*;
 
-fn make(config: &ShardConfig, images: &[Wanted], snapshot: &Snapshot, placed: &[Placed]) -> ShardPlan {
+fn make(config: &ShardConfig, images: &[Wanted], snapshot: &Snapshot, placed: &[PlacedImage]) -> ShardPlan {
     try_make(config, images, snapshot, placed, false).unwrap()
 }
 
@@ -14,7 +14,7 @@ fn try_make(
     config: &ShardConfig,
     images: &[Wanted],
     snapshot: &Snapshot,
-    placed: &[Placed],
+    placed: &[PlacedImage],
     rehome: bool,
 ) -> Result<ShardPlan, PlanError> {
     let desired = Desired::new(images.to_vec()).unwrap();
@@ -36,12 +36,12 @@ fn tasks(count: usize) -> Vec<Wanted> {
 }
 
 /// The rows of a plan that was carried out, and the registry afterwards.
-fn carried_out(plan: &ShardPlan, mut snapshot: Snapshot) -> (Vec<Placed>, Snapshot) {
+fn carried_out(plan: &ShardPlan, mut snapshot: Snapshot) -> (Vec<PlacedImage>, Snapshot) {
     let shards = Shards::new(plan.config.clone()).unwrap();
     let placed = plan.items.iter().map(|item| {
         let number = shards.numbers().find(|number| shards.repository(*number) == item.repository).unwrap();
         snapshot.insert(number, item.tag.clone(), Some(item.digest.clone()));
-        Placed {
+        PlacedImage {
             kind: item.kind,
             key: item.key.clone(),
             repository: item.repository.clone(),
@@ -111,8 +111,8 @@ fn what_is_there_is_left_where_it_is() {
 fn an_accepted_place_is_kept_and_restored() {
     let config = config(8, 100);
     let image = task("a");
-    let row = Placed {
-        kind: Kind::Task,
+    let row = PlacedImage {
+        kind: ImageKind::Task,
         key: "a".into(),
         repository: repository(&config, 5),
         tag: "name-of-before".into(),
@@ -175,7 +175,7 @@ fn a_full_home_sends_images_on_when_that_is_allowed() {
 #[test]
 fn a_group_starts_in_one_shard() {
     let grouped = ShardConfig { placement: Placement::Group, ..config(16, 100) };
-    let base = Wanted { kind: Kind::Baseanchor, group: "base".into(), ..task("base") };
+    let base = Wanted { kind: ImageKind::Baseanchor, group: "base".into(), ..task("base") };
     let mut images = tasks(9);
     images.push(base);
     let plan = make(&grouped, &images, &Snapshot::empty(16), &[]);
@@ -188,9 +188,9 @@ fn a_refusal_says_what_a_new_start_would_move() {
     let config = config(2, 20);
     let images = tasks(30);
     // All in one shard, from other settings.
-    let placed: Vec<Placed> = images
+    let placed: Vec<PlacedImage> = images
         .iter()
-        .map(|image| Placed {
+        .map(|image| PlacedImage {
             kind: image.kind,
             key: image.key.clone(),
             repository: repository(&config, 0),
