@@ -14,7 +14,7 @@ mod quarantine;
 pub mod reconcile;
 mod scrub;
 
-pub use candidate::Candidate;
+pub use candidate::{Candidate, Origin};
 pub use error::ProveError;
 pub use outlook::{Outlook, outlook};
 pub use prover::{Assessed, ProveSpec, Prover, expected, limits, verdict};

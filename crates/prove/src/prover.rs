@@ -10,9 +10,9 @@ use ledger::{Decision, Ledger, ProofKey, ProofRule, decide};
 use record::{CheatName, Limits, Observation, Outcome, ProvedTask, Status, TrialKind};
 use task::config::TaskConfig;
 use tokio::sync::oneshot;
-use trial::{Agent, Images, Job, TrialReport};
+use trial::{Agent, EnvironmentSource, Images, Job, TrialReport};
 
-use crate::cheats::Cheat;
+use crate::cheats::{Cheat, Grouping, cheat_group};
 use crate::{Candidate, ProveError};
 
 /// How proofs are made.
@@ -82,6 +82,7 @@ pub fn verdict(key: ProofKey, decision: Decision) -> ProvedTask {
         verifier_digest: key.verifier_digest,
         image_digest: key.image_digest,
         engine: key.engine,
+        cheat_group: key.cheat_group,
         nop_runs: decision.nop_runs,
         oracle_runs: decision.oracle_runs,
         cheats: decision.cheats,
@@ -121,15 +122,16 @@ impl Prover {
             .await
             .map(|root| root.digest().to_owned())
             .unwrap_or_default();
-        let key = ProofKey {
+        let mut key = ProofKey {
             task_id: candidate.task_id.clone(),
             tree_digest: candidate.task.digests.tree_digest,
             verifier_digest: candidate.task.digests.verifier_digest,
             image_digest,
             limits: limits(&candidate.task.config),
             engine: self.spec.engine.to_owned(),
-            cheat_group: candidate.cheat_group,
+            cheat_group: None,
         };
+        key.cheat_group = self.group_of(candidate, &key).await;
         let mut rule = self.spec.rule.clone();
         if self.spec.confirm {
             rule.nop_runs = rule.nop_runs.max(rule.confirm_runs);
@@ -142,6 +144,24 @@ impl Prover {
             decision = self.decide(&key, &rule)?;
         }
         Ok(Assessed { candidate, key, rule, decision })
+    }
+
+    /// The tasks that a candidate's cheats speak for. Where its base image cannot be had, it stands by itself.
+    async fn group_of(&self, candidate: &Candidate, key: &ProofKey) -> Option<Digest> {
+        let origin = candidate.origin.as_ref().filter(|_| !self.spec.rule.cheats.is_empty())?;
+        let base = EnvironmentSource {
+            docker_image: Some(origin.base_image.clone()),
+            ..candidate.task.environment()
+        };
+        let base = self.images.root(&base).await.ok()?;
+        let of = Grouping {
+            repo: &origin.repo,
+            base_digest: base.digest(),
+            verifier_digest: key.verifier_digest,
+            limits: &key.limits,
+            engine: &key.engine,
+        };
+        cheat_group(&candidate.task.directory.join("tests"), of)
     }
 
     /// The verdicts as they stand, by the rule that verdicts go by.

@@ -43,6 +43,7 @@ mod tests {
             verifier_digest: Digest::of("tests"),
             image_digest: "image".into(),
             engine: "native".into(),
+            cheat_group: None,
             nop_runs: 10,
             oracle_runs: 10,
             cheats: vec![],

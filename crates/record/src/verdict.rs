@@ -115,6 +115,9 @@ pub struct ProvedTask {
     pub image_digest: String,
     /// The engine.
     pub engine: String,
+    /// The tasks with which it shares what was seen of cheats; none where it shares with nobody, or nothing was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cheat_group: Option<Digest>,
     /// Finished nop trials that count.
     pub nop_runs: u32,
     /// Finished oracle trials that count.

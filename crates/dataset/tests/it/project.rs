@@ -117,6 +117,7 @@ impl Project {
             verifier_digest,
             image_digest: "sha256:1".into(),
             engine: "native".into(),
+            cheat_group: None,
             nop_runs: 3,
             oracle_runs: 3,
             cheats: vec!["skip-all".parse().unwrap()],

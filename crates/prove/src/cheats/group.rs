@@ -17,8 +17,8 @@ const OF_ONE_TASK: [&str; 3] = ["instance_id", "fail_to_pass", "pass_to_pass"];
 pub struct Grouping<'a> {
     /// The canonical repository.
     pub repo: &'a str,
-    /// The image that the environment starts from.
-    pub base_image: &'a str,
+    /// Identity of the image that the environment starts from. Its name would not do: what it stands for may change.
+    pub base_digest: &'a str,
     /// Digest of the verifier as a whole.
     pub verifier_digest: Digest,
     /// The limits of trials.
@@ -36,10 +36,10 @@ pub struct Grouping<'a> {
 pub fn cheat_group(tests: &Path, of: Grouping<'_>) -> Option<Digest> {
     let program = own_program(tests).unwrap_or_else(|| Value::from(of.verifier_digest.to_string()));
     let identity = json!({
-        "schema": "seatrial.cheat-group/1",
+        "schema": "seatrial.cheat-group/2",
         "verifier": program,
         "repo": of.repo,
-        "base_image": of.base_image,
+        "base_digest": of.base_digest,
         "limits": of.limits,
         "engine": of.engine,
     });
@@ -114,13 +114,17 @@ mod tests {
     }
 
     fn group(tests: &[(&str, String)], repo: &str, verifier_sec: u64) -> Digest {
+        group_on("sha256:x", tests, repo, verifier_sec)
+    }
+
+    fn group_on(base_digest: &str, tests: &[(&str, String)], repo: &str, verifier_sec: u64) -> Digest {
         let directory = tempfile::tempdir().unwrap();
         for (file, text) in tests {
             fs::write(directory.path().join(file), text).unwrap();
         }
         let limits = Limits { verifier_sec, memory_mb: None, millicpus: None };
         let verifier_digest = task::tree_digest_of(directory.path()).unwrap();
-        let of = Grouping { repo, base_image: "x", verifier_digest, limits: &limits, engine: "native" };
+        let of = Grouping { repo, base_digest, verifier_digest, limits: &limits, engine: "native" };
         cheat_group(directory.path(), of).unwrap()
     }
 
@@ -132,6 +136,7 @@ mod tests {
             group(&own(config("a", "t::one", "py.test")), "o/r", 60),
             group(&own(config("a", "t::one", "pytest")), "o/other", 60),
             group(&own(config("a", "t::one", "pytest")), "o/r", 90),
+            group_on("sha256:y", &own(config("a", "t::one", "pytest")), "o/r", 60),
         ];
         for other in others {
             assert_ne!(one, other);

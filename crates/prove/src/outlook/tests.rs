@@ -75,6 +75,7 @@ fn documents(tasks: &[(&str, Status)]) -> Documents {
         verifier_digest: digest,
         image_digest: String::new(),
         engine: "native".into(),
+        cheat_group: None,
         nop_runs: 0,
         oracle_runs: 0,
         cheats: vec![],

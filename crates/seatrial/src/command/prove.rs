@@ -35,7 +35,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Prove) -> Result {
             let message = format!("two task directories are called `{task_id}`: {first} and {place}");
             return Err(Failure::new(Exit::Usage, message).hint("prove them one after the other"));
         }
-        candidates.push(Candidate { task_id, task, cheat_group: None });
+        candidates.push(Candidate { task_id, task, origin: None });
     }
     let jobs_dir = directory.join("jobs");
     let ledger = directory.join(&arguments.ledger);

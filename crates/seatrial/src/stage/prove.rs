@@ -1,21 +1,19 @@
 //! `seatrial prove`: trials of nop, oracle and cheats until every task has a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use dataset::resolve::Verdicts;
 use ident::{Digest, TaskId};
 use ledger::{Ledger, ProofKey, ProofRule};
-use prove::cheats::{self, Grouping, cheat_group};
+use prove::cheats;
 use prove::reconcile::History;
-use prove::{Candidate, Outlook};
+use prove::{Candidate, Origin, Outlook};
 use rayon::prelude::*;
 use recipe::CheatPolicy;
 use record::{CheckDocument, MaterializeDocument, MaterializedTask, ProofDocument, ProvedTask, Status};
 use serde_json::json;
 use task::TaskDir;
-use task::config::TaskConfig;
 use trial::TrialTask;
 
 use crate::cli::{self, Jobs};
@@ -105,7 +103,6 @@ pub fn write(
         return Err(Failure::new(Exit::Usage, message).hint(format!("see `seatrial status {task}`")));
     }
     let rule = rule(project);
-    let engine = project.recipe.prove.engine.name();
     let tasks: Vec<&MaterializedTask> =
         materialized.tasks.iter().filter(|task| accepted.contains(&task.task_id)).collect();
     let wanted = |task: &&MaterializedTask| asked.tasks.is_empty() || asked.tasks.contains(&task.task_id);
@@ -119,8 +116,8 @@ pub fn write(
                 TrialTask::open(&directory, Some(&project.recipe.dataset.name)).or_exit(Exit::Failed)?;
             Ok(Candidate {
                 task_id: task.task_id.clone(),
-                cheat_group: group_of(&directory, task, &opened.config, engine),
                 task: Arc::new(opened),
+                origin: Some(Origin { repo: task.repo.to_string(), base_image: task.base_image.clone() }),
             })
         })
         .collect::<Result<_>>()?;
@@ -201,8 +198,8 @@ fn enough(
     }
 }
 
-/// What the ledger says of tasks before anything is run. The root file system that a task would run on is known only once it is
-/// made, so that the last document says which one was meant; without it a task is pending.
+/// What the ledger says of tasks before anything is run. The root file system that a task would run on, and the one that it starts
+/// from, are known only once they are made, so that the last document says which were meant; without it a task is pending.
 fn known(project: &Project, tasks: &[&MaterializedTask], rule: &ProofRule) -> Result<Vec<ProvedTask>> {
     let engine = project.recipe.prove.engine.name();
     let before = artifact::load_optional::<ProofDocument>(&project.path(PROOFS)).ok().flatten();
@@ -220,8 +217,10 @@ fn known(project: &Project, tasks: &[&MaterializedTask], rule: &ProofRule) -> Re
                     && (before.tree_digest, before.verifier_digest)
                         == (task.tree_digest, task.verifier_digest)
             };
-            let image = before.get(&task.task_id).filter(same).map(|before| before.image_digest.clone());
-            let key = key_of(project, task, image.unwrap_or_default(), engine)?;
+            let before = before.get(&task.task_id).filter(same);
+            let images =
+                before.map(|before| (before.image_digest.clone(), before.cheat_group)).unwrap_or_default();
+            let key = key_of(project, task, images, engine)?;
             let seen = ledger.as_ref().map(|ledger| ledger.about(&key)).transpose()?.unwrap_or_default();
             let decision = ledger::decide(&key, &seen, rule);
             Ok(prove::verdict(key, decision))
@@ -265,7 +264,7 @@ fn agree_with_ledger(project: &Project, document: &ProofDocument) -> Result {
     };
     for task in &document.tasks {
         let made = materialized.get(&task.task_id).ok_or_else(|| otherwise(&task.task_id))?;
-        let key = key_of(project, made, task.image_digest.clone(), &task.engine)?;
+        let key = key_of(project, made, (task.image_digest.clone(), task.cheat_group), &task.engine)?;
         let decision = ledger::decide(&key, &ledger.about(&key)?, &rule);
         let same_kind = std::mem::discriminant(&decision.status) == std::mem::discriminant(&task.verdict);
         let found = (key.tree_digest, key.verifier_digest, decision.nop_runs, decision.oracle_runs);
@@ -281,7 +280,7 @@ fn agree_with_ledger(project: &Project, document: &ProofDocument) -> Result {
 fn key_of(
     project: &Project,
     task: &MaterializedTask,
-    image_digest: String,
+    (image_digest, cheat_group): (String, Option<Digest>),
     engine: &str,
 ) -> Result<ProofKey> {
     let directory = project.path(TASKS).join(task.task_id.as_str());
@@ -293,20 +292,8 @@ fn key_of(
         image_digest,
         limits: prove::limits(opened.config()),
         engine: engine.to_owned(),
-        cheat_group: group_of(&directory, task, opened.config(), engine),
+        cheat_group,
     })
-}
-
-/// The tasks that a task's cheats speak for.
-fn group_of(directory: &Path, task: &MaterializedTask, config: &TaskConfig, engine: &str) -> Option<Digest> {
-    let of = Grouping {
-        repo: task.repo.as_str(),
-        base_image: &task.base_image,
-        verifier_digest: task.verifier_digest,
-        limits: &prove::limits(config),
-        engine,
-    };
-    cheat_group(&directory.join("tests"), of)
 }
 
 fn rule(project: &Project) -> ProofRule {

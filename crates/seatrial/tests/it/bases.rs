@@ -47,6 +47,37 @@ fn tasks_start_from_an_image_of_the_project() {
     assert!(image_digests(&project).is_disjoint(&before), "{before:?}");
 }
 
+/// What was seen of cheats on one base says nothing about another one under the same name.
+#[test]
+fn cheats_are_tried_again_on_a_base_that_changed() {
+    if !sandboxes_run() {
+        return;
+    }
+    let project = project_with_base();
+    project.edit("seatrial.toml", "cheats = \"off\"", "cheats = \"per-verifier\"");
+    for stage in [&["source", "pull"][..], &["plan"], &["materialize"], &["check"]] {
+        project.run(stage).with_code(0);
+    }
+    let task = project.json("plan.json")["tasks"][0]["task_id"].as_str().unwrap().to_owned();
+    let prove = |note: &str| {
+        std::fs::write(project.path("bases/site/note"), note).unwrap();
+        project.run(&["prove", "--task", &task, "-j", "2"]);
+        let proofs = project.json("proofs.json");
+        let proved = proofs["tasks"].as_array().unwrap().iter().find(|proved| proved["task_id"] == *task);
+        let proved = proved.unwrap();
+        assert_eq!(proved["verdict"]["status"], "accepted", "{proved}");
+        (project.trials().len(), proved["cheat_group"].clone())
+    };
+    let (first, group) = prove("1");
+    assert_eq!(first, 1 + 1 + 14);
+    assert_eq!(prove("1"), (first, group.clone()));
+    let (second, other_group) = prove("2");
+    assert_eq!(second, 2 * first);
+    assert_ne!(group, other_group);
+    // As it was before, everything is known.
+    assert_eq!(prove("1"), (second, group));
+}
+
 #[test]
 fn a_base_that_cannot_be_built_is_said_to_be_why() {
     if !sandboxes_run() {
