@@ -71,6 +71,20 @@ impl BlobDirectory {
         Ok(bytes)
     }
 
+    /// Reads a small blob of which only the digest is known, and verifies it.
+    pub(crate) fn read_whole(&self, digest: Digest, limit: u64) -> Result<Vec<u8>, ImageError> {
+        let path = self.path(&digest.hex());
+        let place = path.display().to_string();
+        let mut bytes = Vec::new();
+        let read = open_file(&path)?.take(limit + 1).read_to_end(&mut bytes);
+        read.map_err(|e| ImageError::io(format!("reading {place}"), e))?;
+        let found = Digest::of(&bytes);
+        if found == digest {
+            return Ok(bytes);
+        }
+        Err(ImageError::Digest { place, expected: digest.prefixed(), found: found.prefixed() })
+    }
+
     /// Reads the configuration of an image.
     pub(crate) fn config(&self, manifest: &Manifest) -> Result<ImageFile, ImageError> {
         let bytes = self.read(&manifest.config, MAX_CONFIG)?;

@@ -97,6 +97,17 @@ impl Layout {
         Ok(FetchedImage { image, resolved, manifest })
     }
 
+    /// The entries of the index by the first name of each.
+    pub(crate) fn by_name(&self) -> std::collections::BTreeMap<String, Descriptor> {
+        let named = |entry: &Descriptor| names_of(entry).next().map(|name| (name.to_owned(), entry.clone()));
+        self.manifests.iter().filter_map(named).collect()
+    }
+
+    /// The directory of blobs.
+    pub(crate) fn blobs(&self) -> &BlobDirectory {
+        &self.blobs
+    }
+
     fn descend(&self, descriptor: &Descriptor, levels: usize) -> Result<(Descriptor, Manifest), ImageError> {
         let bytes = self.blobs.read(descriptor, MAX_MANIFEST)?;
         let place = self.blobs.path(descriptor.hex("manifest")?).display().to_string();

@@ -21,6 +21,7 @@ mod writer;
 pub mod dockerfile;
 pub mod host;
 pub mod layout;
+pub mod pack;
 pub mod reference;
 pub mod registry;
 pub mod rootfs;

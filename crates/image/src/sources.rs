@@ -6,13 +6,15 @@ use std::sync::OnceLock;
 
 use tokio::runtime::Handle;
 
+use crate::blobs::FetchedImage;
 use crate::dockerfile::Resolve;
 use crate::host::{self, HostImage};
 use crate::layout::Layout;
+use crate::pack::BaseImage;
 use crate::registry::Registry;
 use crate::store::LayerStore;
 use crate::unpack::UnpackLimits;
-use crate::{ImageError, ImageRef, RootImage};
+use crate::{ImageError, ImageRef, RemoteRef, RootImage};
 
 /// Most substitutions in a row.
 const MAX_SUBSTITUTIONS: usize = 8;
@@ -105,28 +107,35 @@ impl ImageSources {
     }
 }
 
-impl Resolve for ImageSources {
-    fn resolve(&self, reference: &ImageRef) -> Result<RootImage, ImageError> {
+impl ImageSources {
+    /// The image that a reference names, with the documents that describe it; none where there are none: of images that exist on
+    /// this machine only.
+    pub fn base(&self, reference: &ImageRef) -> Result<Option<BaseImage>, ImageError> {
         let reference = self.substituted(reference)?;
-        let remote = match &reference {
-            ImageRef::Scratch => return Ok(RootImage::empty()),
-            ImageRef::Host => return Ok(self.host()?.image.clone()),
-            ImageRef::Local(_) => {
-                return Err(ImageError::NotFound {
-                    reference: reference.to_string(),
-                    reason: "it is built by the project that names it, and none here does".to_owned(),
-                });
+        let ImageRef::Remote(remote) = &reference else { return Ok(None) };
+        match self.fetch(&reference, remote)? {
+            (fetched, Some(layout)) => BaseImage::read(fetched, layout.blobs(), None).map(Some),
+            (fetched, None) => {
+                let (registry, _) = self.registry.as_ref().expect("it was just pulled from there");
+                BaseImage::read(fetched, registry.cache(), Some(remote)).map(Some)
             }
-            ImageRef::Remote(remote) => remote,
-        };
+        }
+    }
+
+    /// An image of a layout, or of a registry.
+    fn fetch(
+        &self,
+        reference: &ImageRef,
+        remote: &RemoteRef,
+    ) -> Result<(FetchedImage, Option<&Layout>), ImageError> {
         let (full, familiar) = (reference.to_string(), reference.familiar());
         for layout in &self.layouts {
             for name in layout.names() {
                 let is_it = name == full
                     || name == familiar
-                    || name.parse::<ImageRef>().is_ok_and(|n| n == reference);
+                    || name.parse::<ImageRef>().is_ok_and(|n| n == *reference);
                 if is_it {
-                    return Ok(layout.load(Some(&name), &self.store, &self.limits)?.image);
+                    return Ok((layout.load(Some(&name), &self.store, &self.limits)?, Some(layout)));
                 }
             }
         }
@@ -136,6 +145,21 @@ impl Resolve for ImageSources {
                 reason: "no layout has it, and no registry may be asked".to_owned(),
             });
         };
-        Ok(runtime.block_on(registry.pull(remote, &self.store))?.image)
+        Ok((runtime.block_on(registry.pull(remote, &self.store))?, None))
+    }
+}
+
+impl Resolve for ImageSources {
+    fn resolve(&self, reference: &ImageRef) -> Result<RootImage, ImageError> {
+        let reference = self.substituted(reference)?;
+        match &reference {
+            ImageRef::Scratch => Ok(RootImage::empty()),
+            ImageRef::Host => Ok(self.host()?.image.clone()),
+            ImageRef::Local(_) => Err(ImageError::NotFound {
+                reference: reference.to_string(),
+                reason: "it is built by the project that names it, and none here does".to_owned(),
+            }),
+            ImageRef::Remote(remote) => Ok(self.fetch(&reference, remote)?.0.image),
+        }
     }
 }

@@ -69,6 +69,11 @@ impl Registry {
         Ok(Self { shared: Arc::new(Shared { client, cache, limits: options.limits, downloads }) })
     }
 
+    /// Where blobs are kept.
+    pub(crate) fn cache(&self) -> &BlobDirectory {
+        &self.shared.cache
+    }
+
     /// Pulls the image for this machine into the store.
     ///
     /// What is in the cache or the store is not fetched again; a reference with a digest whose content is complete

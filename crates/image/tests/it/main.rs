@@ -4,6 +4,7 @@
 
 mod build;
 mod layout;
+mod pack;
 mod real_dockerfiles;
 mod registry;
 mod sample;
