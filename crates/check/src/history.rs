@@ -7,15 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
+use task::git::{self, Budget};
 use task::printable;
 
 use crate::facts::Facts;
 use crate::lines::file_name;
-use crate::pack::{self, read_pack};
 use crate::view::{Entry, MemberKind};
 
 /// Commits are read up to this size; the parents stand at their beginning.
 const MAX_COMMIT: u64 = 64 << 10;
+/// No more than this is inflated of one pack.
+const MAX_INFLATED: u64 = 512 << 20;
 
 /// The `.git` directory of a repository in the build context.
 #[derive(Debug, Default)]
@@ -147,9 +149,12 @@ impl GitStore<'_> {
             if path.starts_with(b"objects/pack/") && path.ends_with(b".pack") {
                 let index = [&path[..path.len() - b"pack".len()], b"idx"].concat();
                 let index = self.files.get(index.as_slice()).copied().flatten();
-                let pack = content.and_then(|pack| read_pack(pack, index));
-                unread += usize::from(pack.as_ref().is_none_or(|pack| pack.deltas > 0));
-                commits.extend(pack.into_iter().flat_map(|pack| pack.commits));
+                let pack =
+                    content.and_then(|pack| git::commits(pack, index, &mut Budget::new(MAX_INFLATED)).ok());
+                unread += usize::from(pack.as_ref().is_none_or(|pack| pack.differences > 0));
+                let text = |ids: Vec<git::ObjectId>| ids.iter().map(ToString::to_string).collect();
+                let whole = pack.into_iter().flat_map(|pack| pack.whole);
+                commits.extend(whole.map(|(id, parents)| (id.to_string(), text(parents))));
             }
         }
         let (ancestors, others) = sorted_out(&commits, head.as_deref(), unread > 0);
@@ -181,7 +186,9 @@ fn loose_parents(object: &[u8]) -> Option<Vec<String>> {
     let mut rest = Vec::new();
     inflater.take(MAX_COMMIT).read_to_end(&mut rest).ok()?;
     let end = rest.iter().position(|&b| b == 0)?;
-    Some(pack::parents(&rest[end + 1..]))
+    let text = String::from_utf8_lossy(&rest[end + 1..]);
+    let headers = text.lines().take_while(|line| !line.is_empty());
+    Some(headers.filter_map(|line| line.strip_prefix("parent ")).map(str::to_owned).collect())
 }
 
 /// How many of `commits` are ancestors of `head`, and which are neither. Where some commits are not known, only those
@@ -219,8 +226,9 @@ fn short(id: &str) -> &str {
 mod tests {
     use std::io::Write;
 
+    use git::{Kind, ObjectId};
+
     use super::*;
-    use crate::pack::tests::pack_of;
 
     const HEAD: &str = "1111111111111111111111111111111111111111";
     const LATER: &str = "2222222222222222222222222222222222222222";
@@ -280,13 +288,25 @@ mod tests {
         }
     }
 
+    /// A pack of short commits.
+    fn pack_of(commits: &[&[u8]]) -> Vec<u8> {
+        let mut pack = [b"PACK\0\0\0\x02\0\0\0", &[commits.len() as u8][..]].concat();
+        for content in commits {
+            pack.extend([1 << 4 | 0x80 | (content.len() & 15) as u8, (content.len() >> 4) as u8]);
+            let mut encoder = flate2::write::ZlibEncoder::new(&mut pack, flate2::Compression::fast());
+            encoder.write_all(content).unwrap();
+            encoder.finish().unwrap();
+        }
+        pack.extend([0; 20]);
+        pack
+    }
+
     #[test]
     fn packed_commits_count_like_loose_ones() {
         let first: &[u8] = b"tree x\n\nfirst\n";
-        let id = read_pack(&pack_of(&[(1, first)]), None).unwrap().commits.remove(0).0;
+        let id = ObjectId::of(Kind::Commit, first).to_string();
         let later = format!("tree x\nparent {id}\n\nlater\n");
-        let one = pack_of(&[(1, first), (3, b"blob")]);
-        let two = pack_of(&[(1, first), (1, later.as_bytes())]);
+        let (one, two) = (pack_of(&[first]), pack_of(&[first, later.as_bytes()]));
         let found = |pack: &[u8]| traces(&[("HEAD", id.as_bytes()), ("objects/pack/pack-1.pack", pack)]);
         assert_eq!(found(&one), Traces::default());
         let two = found(&two);

@@ -15,7 +15,6 @@ mod history;
 mod instance;
 mod lines;
 mod options;
-mod pack;
 mod report;
 mod rule;
 mod rules;

@@ -3,7 +3,8 @@
 //! Directories and archives come in from anywhere and are treated as hostile: every read is bounded, no link is
 //! followed out, nothing panics. Out go typed configurations ([`TaskDir`], [`config`]), digests that agree with Harbor's
 //! byte for byte ([`digest_task`]), source trees ([`tree`]) with patches applied strictly ([`patch`]), and new task
-//! directories ([`materialize`]) whose workspace is a repository of one commit ([`commit`]).
+//! directories ([`materialize`]) whose workspace is a repository of one commit ([`commit`]). Repositories of others are read
+//! object by object ([`git`]).
 //!
 //! Same input, same bytes, on every machine: everything written is sorted, and no time, owner, umask or locale enters.
 
@@ -12,6 +13,7 @@ pub mod config;
 mod digest;
 mod dir;
 mod error;
+pub mod git;
 mod glob;
 mod harborignore;
 mod import;

@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use task::git::{Budget, Kind, Links, ObjectId, Objects};
 use task::printable;
 
 use super::gather::{Gathered, GitDirectory};
 use super::names::{self, Head, Part};
-use super::object::{Budget, Kind, Links, ObjectId, Objects};
-use super::pack::add_pack;
 
 /// So many objects are named one by one.
 const NAMED: usize = 5;
+/// Most bytes that are inflated for one environment.
+const MAX_INFLATED: u64 = 8 << 30;
 
 /// What may be there beside the commit that is checked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +49,7 @@ pub fn judge(gathered: &Gathered, allowed: Allowed) -> Vec<Trace> {
         let what = format!("it leads to a repository elsewhere (`{}`)", printable(target.as_bytes()));
         traces.push(Trace { place: printable(path), what });
     }
-    let mut budget = Budget::default();
+    let mut budget = Budget::new(MAX_INFLATED);
     let mut own = None;
     for (owner, git) in &gathered.repositories {
         let place = match &owner[..] {
@@ -97,7 +98,7 @@ impl Walk<'_> {
         for (path, content) in &self.git.files {
             let read = match names::part(path) {
                 Part::Loose(id) => self.objects.add_loose(id, content, budget),
-                Part::Pack => add_pack(&mut self.objects, content, budget),
+                Part::Pack => self.objects.add_pack(content, budget),
                 Part::Elsewhere(what) => {
                     self.found.push(format!("`{}`: {what}", printable(path)));
                     Ok(())

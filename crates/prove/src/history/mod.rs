@@ -7,16 +7,14 @@
 //! | file | what it does |
 //! |---|---|
 //! | `gather` | picks the repositories out of the stream |
-//! | `object` | object names, loose objects, what objects lead to |
-//! | `pack` | objects of packs, differences resolved, without their indexes |
 //! | `names` | references, reflogs, heads of interrupted work, settings |
 //! | `judge` | walks from the checked-out commit, and names the rest |
+//!
+//! Objects themselves are read by [`task::git`].
 
 mod gather;
 mod judge;
 mod names;
-mod object;
-mod pack;
 #[cfg(test)]
 mod tests;
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use task::git::ObjectId;
+
 use super::gather::GitDirectory;
-use super::object::ObjectId;
 
 /// What a file of a git directory is.
 #[derive(Clone, Copy, PartialEq, Eq)]

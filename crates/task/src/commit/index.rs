@@ -2,7 +2,7 @@
 
 use sha1::{Digest as _, Sha1};
 
-use super::object::ObjectId;
+use crate::git::ObjectId;
 use crate::tree::Tree;
 
 /// Writes an index in which every file of the tree is staged with its blob.
@@ -20,14 +20,14 @@ pub(super) fn index(tree: &Tree, blobs: &[ObjectId]) -> Vec<u8> {
         // User and group.
         bytes.extend([0; 8]);
         bytes.extend((entry.bytes().len() as u32).to_be_bytes());
-        bytes.extend(blob);
+        bytes.extend(blob.0);
         bytes.extend((path.len().min(0xfff) as u16).to_be_bytes());
         bytes.extend_from_slice(path);
         let length = bytes.len() - start;
         let padded = (length + 1).next_multiple_of(8);
         bytes.extend(std::iter::repeat_n(0, padded - length));
     }
-    let sum: ObjectId = Sha1::digest(&bytes).into();
+    let sum = Sha1::digest(&bytes);
     bytes.extend(sum);
     bytes
 }

@@ -2,30 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sha1::{Digest as _, Sha1};
-
+use crate::git::{Kind, ObjectId};
 use crate::tree::Tree;
-
-/// The SHA-1 name of an object.
-pub(super) type ObjectId = [u8; 20];
-
-/// Kinds of object with the numbers that packs give them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Commit = 1,
-    Tree = 2,
-    Blob = 3,
-}
-
-impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Commit => "commit",
-            Self::Tree => "tree",
-            Self::Blob => "blob",
-        }
-    }
-}
 
 /// The objects of one repository by their name, each once.
 #[derive(Default)]
@@ -34,10 +12,7 @@ pub(super) struct Objects(pub(super) BTreeMap<ObjectId, (Kind, Vec<u8>)>);
 impl Objects {
     /// Adds an object and returns its name.
     pub(super) fn add(&mut self, kind: Kind, content: Vec<u8>) -> ObjectId {
-        let mut hasher = Sha1::new();
-        hasher.update(format!("{} {}\0", kind.word(), content.len()));
-        hasher.update(&content);
-        let id = hasher.finalize().into();
+        let id = ObjectId::of(kind, &content);
         self.0.entry(id).or_insert((kind, content));
         id
     }
@@ -86,17 +61,8 @@ impl Folder {
             content.extend(format!("{mode:o} ").into_bytes());
             content.extend_from_slice(name);
             content.push(0);
-            content.extend(id);
+            content.extend(id.0);
         }
         objects.add(Kind::Tree, content)
     }
-}
-
-/// An object name as text.
-pub(super) fn hex(id: &ObjectId) -> String {
-    id.iter().fold(String::with_capacity(40), |mut text, byte| {
-        use std::fmt::Write as _;
-        write!(text, "{byte:02x}").expect("a string takes everything");
-        text
-    })
 }

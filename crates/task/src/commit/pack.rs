@@ -6,7 +6,8 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use sha1::{Digest as _, Sha1};
 
-use super::object::{ObjectId, Objects};
+use super::object::Objects;
+use crate::git::ObjectId;
 
 /// A pack and its index.
 pub(super) struct Pack {
@@ -30,7 +31,7 @@ pub(super) fn pack(objects: &Objects) -> Option<Pack> {
             return None;
         }
         let mut size = content.len();
-        let mut byte = (*kind as u8) << 4 | (size & 0x0f) as u8;
+        let mut byte = kind.code() << 4 | (size & 0x0f) as u8;
         size >>= 4;
         while size > 0 {
             pack.push(byte | 0x80);
@@ -44,23 +45,23 @@ pub(super) fn pack(objects: &Objects) -> Option<Pack> {
         offsets.push(start as u32);
         sums.push(crc32fast::hash(&pack[start..]));
     }
-    let id: ObjectId = Sha1::digest(&pack).into();
-    pack.extend(id);
+    let id = ObjectId(Sha1::digest(&pack).into());
+    pack.extend(id.0);
 
     let mut index = b"\xfftOc\0\0\0\x02".to_vec();
     let mut names = objects.0.keys().peekable();
     let mut below = 0_u32;
     for first in 0..=255 {
-        while names.next_if(|name| name[0] <= first).is_some() {
+        while names.next_if(|name| name.0[0] <= first).is_some() {
             below += 1;
         }
         index.extend(below.to_be_bytes());
     }
-    index.extend(objects.0.keys().flatten());
+    index.extend(objects.0.keys().flat_map(|name| name.0));
     index.extend(sums.into_iter().flat_map(u32::to_be_bytes));
     index.extend(offsets.into_iter().flat_map(u32::to_be_bytes));
-    index.extend(id);
-    let sum: ObjectId = Sha1::digest(&index).into();
+    index.extend(id.0);
+    let sum = Sha1::digest(&index);
     index.extend(sum);
     Some(Pack { id, bytes: pack, index })
 }

@@ -1,8 +1,9 @@
 //! The files of a `.git` directory.
 
 use super::index::index;
-use super::object::{Kind, Objects, hex};
+use super::object::Objects;
 use super::pack::pack;
+use crate::git::Kind;
 use crate::tree::{ArchiveBytes, Member, MemberKind, Tree};
 
 /// Who the one commit is by, and when: fixed, because the same tree has to give the same commit everywhere.
@@ -33,11 +34,10 @@ impl Repository {
     pub fn of(tree: &Tree) -> Result<Self, CommitError> {
         let mut objects = Objects::default();
         let (root, blobs) = objects.add_tree(tree);
-        let message =
-            format!("tree {}\nauthor {SIGNATURE}\ncommitter {SIGNATURE}\n\nInitial commit\n", hex(&root));
-        let commit = hex(&objects.add(Kind::Commit, message.into_bytes()));
+        let message = format!("tree {root}\nauthor {SIGNATURE}\ncommitter {SIGNATURE}\n\nInitial commit\n");
+        let commit = objects.add(Kind::Commit, message.into_bytes()).to_string();
         let pack = pack(&objects).ok_or(CommitError::TooLarge)?;
-        let name = hex(&pack.id);
+        let name = pack.id;
         let mut files = vec![
             ("HEAD".to_owned(), b"ref: refs/heads/main\n".to_vec()),
             (
@@ -56,7 +56,7 @@ impl Repository {
             files.push(("info/attributes".to_owned(), text));
         }
         files.sort();
-        Ok(Self { commit, tree: hex(&root), files })
+        Ok(Self { commit, tree: root.to_string(), files })
     }
 
     /// Writes the working tree together with its repository as a tar archive; see [`Tree::to_tar`] for its form.

@@ -9,18 +9,16 @@ use sha1::{Digest as _, Sha1};
 
 /// Largest object that is looked at, in bytes.
 const MAX_OBJECT: u64 = 512 << 20;
-/// Most bytes that are inflated for one environment.
-const MAX_INFLATED: u64 = 8 << 30;
-/// Most objects, and most entries of trees, of one environment.
+/// Most objects, and most entries of trees, of one repository.
 const MAX_LINKS: usize = 40_000_000;
 
 /// The name of an object: the SHA-1 of its kind, length and content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct ObjectId(pub(super) [u8; 20]);
+pub struct ObjectId(pub(crate) [u8; 20]);
 
 impl ObjectId {
-    /// Reads 40 hexadecimal digits.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    /// Reads 40 hexadecimal digits; nothing where there is anything else.
+    pub fn parse(text: &str) -> Option<Self> {
         let mut id = [0; 20];
         let text = text.as_bytes();
         if text.len() != 40 {
@@ -33,14 +31,21 @@ impl ObjectId {
         Some(Self(id))
     }
 
-    fn of(kind: Kind, content: &[u8]) -> Self {
+    /// The name of an object.
+    pub fn of(kind: Kind, content: &[u8]) -> Self {
         let head = format!("{} {}\0", kind.name(), content.len());
         Self(Sha1::new().chain_update(head).chain_update(content).finalize().into())
     }
 
     /// Whether it names nothing, as reflogs say.
-    pub(super) fn is_null(self) -> bool {
+    pub fn is_null(self) -> bool {
         self.0 == [0; 20]
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -52,15 +57,35 @@ impl fmt::Display for ObjectId {
 
 /// The four kinds of objects, commits first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// A state of the tree, with what it came from.
     Commit,
+    /// A name with a text.
     Tag,
+    /// A directory.
     Tree,
+    /// The content of a file.
     Blob,
 }
 
 impl Kind {
-    pub(super) fn name(self) -> &'static str {
+    /// The number by which packs know it.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Commit => 1,
+            Self::Tree => 2,
+            Self::Blob => 3,
+            Self::Tag => 4,
+        }
+    }
+
+    /// The kind of that number.
+    pub(super) fn of_code(code: u8) -> Option<Self> {
+        [Self::Commit, Self::Tag, Self::Tree, Self::Blob].into_iter().find(|kind| kind.code() == code)
+    }
+
+    /// The word that stands in the object's name and head.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Commit => "commit",
             Self::Tag => "tag",
@@ -71,19 +96,26 @@ impl Kind {
 }
 
 /// What an object leads to.
-pub(super) enum Links {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// A commit.
     Commit {
+        /// Its tree.
         tree: ObjectId,
+        /// What it came from.
         parents: Vec<ObjectId>,
     },
+    /// A tag, with what it names.
     Tag(ObjectId),
     /// Entries by name; those of submodules lead to another repository and are left out.
     Tree(Vec<(Box<[u8]>, ObjectId)>),
+    /// A file, which leads nowhere.
     Blob,
 }
 
 impl Links {
-    pub(super) fn kind(&self) -> Kind {
+    /// The kind of the object.
+    pub fn kind(&self) -> Kind {
         match self {
             Self::Commit { .. } => Kind::Commit,
             Self::Tag(_) => Kind::Tag,
@@ -94,15 +126,16 @@ impl Links {
 }
 
 /// The objects of one repository, by their names.
-#[derive(Default)]
-pub(super) struct Objects {
-    pub(super) all: HashMap<ObjectId, Links>,
+#[derive(Debug, Default)]
+pub struct Objects {
+    /// What each leads to.
+    pub all: HashMap<ObjectId, Links>,
     links: usize,
 }
 
 /// Why an object or a pack could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
+pub enum Unread {
     /// Its bytes are not what they should be.
     Damaged,
     /// A bound was met.
@@ -122,15 +155,15 @@ impl fmt::Display for Unread {
 }
 
 /// How much may still be inflated.
-pub(super) struct Budget(u64);
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self(MAX_INFLATED)
-    }
-}
+#[derive(Debug)]
+pub struct Budget(u64);
 
 impl Budget {
+    /// A budget of so many bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
     /// Takes so many bytes from what is left.
     pub(super) fn take(&mut self, bytes: u64) -> Result<(), Unread> {
         if bytes > MAX_OBJECT {
@@ -140,23 +173,34 @@ impl Budget {
         Ok(())
     }
 
-    /// Inflates a stream of exactly `size` bytes and gives what follows it.
-    pub(super) fn inflate<'b>(&mut self, bytes: &'b [u8], size: u64) -> Result<(Vec<u8>, &'b [u8]), Unread> {
+    /// Inflates a stream of exactly `size` bytes.
+    pub(super) fn inflate(&mut self, bytes: &[u8], size: u64) -> Result<Vec<u8>, Unread> {
         self.take(size)?;
-        let mut decoder = ZlibDecoder::new(bytes);
         let mut content = Vec::new();
         // One byte more than stated, so that a longer stream is noticed and a shorter one as well.
-        (&mut decoder).take(size + 1).read_to_end(&mut content).map_err(|_| Unread::Damaged)?;
-        if content.len() as u64 != size {
-            return Err(Unread::Damaged);
+        ZlibDecoder::new(bytes).take(size + 1).read_to_end(&mut content).map_err(|_| Unread::Damaged)?;
+        if content.len() as u64 == size { Ok(content) } else { Err(Unread::Damaged) }
+    }
+
+    /// Passes over a stream of exactly `size` bytes, and gives what follows it.
+    pub(super) fn pass<'b>(&mut self, bytes: &'b [u8], size: u64) -> Result<&'b [u8], Unread> {
+        self.take(size)?;
+        let mut decoder = ZlibDecoder::new(bytes);
+        let passed = std::io::copy(&mut (&mut decoder).take(size + 1), &mut std::io::sink());
+        if passed.is_ok_and(|passed| passed == size) {
+            Ok(decoder.into_inner())
+        } else {
+            Err(Unread::Damaged)
         }
-        Ok((content, decoder.into_inner()))
     }
 }
 
 impl Objects {
     /// Adds an object and gives its name.
-    pub(super) fn add(&mut self, kind: Kind, content: &[u8]) -> Result<ObjectId, Unread> {
+    ///
+    /// # Errors
+    /// Contents that are no object of that kind, and more links than are kept.
+    pub fn add(&mut self, kind: Kind, content: &[u8]) -> Result<ObjectId, Unread> {
         let id = ObjectId::of(kind, content);
         let links = match kind {
             Kind::Blob => Links::Blob,
@@ -179,12 +223,10 @@ impl Objects {
     }
 
     /// Adds the object of a file `objects/xx/...`, which must have the name that the file says.
-    pub(super) fn add_loose(
-        &mut self,
-        name: ObjectId,
-        bytes: &[u8],
-        budget: &mut Budget,
-    ) -> Result<(), Unread> {
+    ///
+    /// # Errors
+    /// Bytes that are no object of that name, and bounds that were met.
+    pub fn add_loose(&mut self, name: ObjectId, bytes: &[u8], budget: &mut Budget) -> Result<(), Unread> {
         let mut reader = std::io::BufReader::new(ZlibDecoder::new(bytes));
         let mut head = Vec::new();
         (&mut reader).take(64).read_until(0, &mut head).map_err(|_| Unread::Damaged)?;
@@ -215,8 +257,12 @@ fn named(line: &str, key: &str) -> Option<ObjectId> {
 
 fn commit(content: &[u8]) -> Option<Links> {
     let tree = headers(content).find_map(|line| named(line, "tree "))?;
-    let parents = headers(content).filter_map(|line| named(line, "parent ")).collect();
-    Some(Links::Commit { tree, parents })
+    Some(Links::Commit { tree, parents: parents(content) })
+}
+
+/// The parents that the head of a commit names.
+pub(super) fn parents(content: &[u8]) -> Vec<ObjectId> {
+    headers(content).filter_map(|line| named(line, "parent ")).collect()
 }
 
 fn entries(mut content: &[u8]) -> Option<Vec<(Box<[u8]>, ObjectId)>> {
