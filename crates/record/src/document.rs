@@ -2,7 +2,10 @@
 
 use artifact::Document;
 
-use crate::{CheckDocument, MaterializeDocument, PlanDocument, ProofDocument, QuarantineDocument, Selection};
+use crate::{
+    CheckDocument, ImageBuilds, MaterializeDocument, PlanDocument, ProofDocument, QuarantineDocument,
+    RewriteDocument, Selection,
+};
 
 impl Document for PlanDocument {
     const SCHEMA: &'static str = "seatrial.plan/1";
@@ -32,4 +35,14 @@ impl Document for Selection {
 impl Document for QuarantineDocument {
     const SCHEMA: &'static str = "seatrial.quarantine/1";
     const STAGE: &'static str = "prove";
+}
+
+impl Document for ImageBuilds {
+    const SCHEMA: &'static str = "seatrial.image-builds/1";
+    const STAGE: &'static str = "images build";
+}
+
+impl Document for RewriteDocument {
+    const SCHEMA: &'static str = "seatrial.rewrite/1";
+    const STAGE: &'static str = "images rewrite";
 }

@@ -1,7 +1,9 @@
 //! Where images are kept.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use ident::Digest;
 use serde::{Deserialize, Serialize};
 
 /// The shards of a registry, and how images are spread over them.
@@ -111,4 +113,54 @@ pub struct PlacedImage {
     pub tag: String,
     /// Digest of the manifest, `sha256:...`.
     pub digest: String,
+}
+
+/// `image-builds.json`: the images of tasks that were built and packed on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageBuilds {
+    /// `seatrial.image-builds/1`.
+    pub schema: String,
+    /// Digests of what the images were made from.
+    pub inputs: BTreeMap<String, Digest>,
+    /// Images in the layout, in order of kind and key.
+    pub images: Vec<BuiltImage>,
+    /// Images that there are none of, in the same order.
+    pub skipped: Vec<UnbuiltImage>,
+}
+
+/// One image in the layout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltImage {
+    /// What the image is for.
+    pub kind: ImageKind,
+    /// The task's id, or the full reference of a base that this project builds; its name in the layout.
+    pub key: String,
+    /// Full reference of what it starts from; a base that this project builds starts from itself.
+    pub base: String,
+    /// Digest of its manifest, `sha256:...`.
+    pub digest: String,
+    /// Type of its manifest.
+    pub media_type: String,
+}
+
+/// An image that could not be built or packed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnbuiltImage {
+    /// What the image would be for.
+    pub kind: ImageKind,
+    /// Its key.
+    pub key: String,
+    /// Why there is none.
+    pub reason: String,
+    /// Whether that is how it is meant to be: what runs on the host's own system has no image.
+    pub intended: bool,
+}
+
+/// `rewrite.json`: what stands in the place of base images.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RewriteDocument {
+    /// `seatrial.rewrite/1`.
+    pub schema: String,
+    /// By full reference of a base the copy that a registry was seen to have, with its digest.
+    pub bases: BTreeMap<String, String>,
 }

@@ -15,7 +15,10 @@ mod task;
 mod verdict;
 
 pub use evidence::{ImageState, ImageStatus, RewardMean, Trajectory};
-pub use images::{ImageKind, Overflow, PlacedImage, Placement, ShardConfig};
+pub use images::{
+    BuiltImage, ImageBuilds, ImageKind, Overflow, PlacedImage, Placement, RewriteDocument, ShardConfig,
+    UnbuiltImage,
+};
 pub use instance::{Instance, Profile};
 pub use observation::{CheatName, FailureClass, KindError, Limits, Observation, Outcome, Reason, TrialKind};
 pub use plan::{PlanDocument, PlannedTask, PoolSummary, SourceInput, SweMaster};

@@ -39,6 +39,9 @@ pub struct MaterializedTask {
     pub verifier_digest: Digest,
     /// The image that the environment starts from, as written in the task.
     pub base_image: String,
+    /// What that image is a copy of, where a mirror's copy stands in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<String>,
     /// Digest of the pinned source tree: source distribution, image or commit.
     pub workspace_source: String,
     /// Digest of the instance row.

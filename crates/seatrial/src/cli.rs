@@ -85,10 +85,22 @@ pub enum Command {
 pub enum Images {
     /// Counts the live tags of every shard.
     Tags,
+    /// Builds the images of tasks and packs them as an OCI layout.
+    Build(ImagesBuild),
     /// Decides which image goes to which shard, and whether all shards stay within their limit.
     Plan(ImagesPlan),
     /// Tells what one plan does otherwise than another.
     Diff(ImagesDiff),
+    /// Puts verified copies in the place of base images.
+    Rewrite,
+}
+
+/// `seatrial images build`.
+#[derive(Debug, Args)]
+pub struct ImagesBuild {
+    /// How much runs at once.
+    #[command(flatten)]
+    pub jobs: Jobs,
 }
 
 /// `seatrial images plan`.

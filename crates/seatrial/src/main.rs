@@ -92,6 +92,10 @@ fn run(cli: Cli, output: Output) -> Result {
         }
         Command::Prove(arguments) => command::prove::run(output, directory, &arguments),
         Command::Images(cli::Images::Tags) => stage::images::tags(output, &project()?),
+        Command::Images(cli::Images::Build(arguments)) => {
+            stage::images::build(output, &claimed()?.0, &arguments.jobs)
+        }
+        Command::Images(cli::Images::Rewrite) => stage::images::rewrite(output, &claimed()?.0),
         Command::Images(cli::Images::Plan(arguments)) => {
             stage::images::plan(output, &claimed()?.0, arguments.rehome)
         }

@@ -240,7 +240,8 @@ impl Drop for Scratch {
     }
 }
 
-fn processors() -> usize {
+/// How many processors this program may use.
+pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -107,6 +107,7 @@ impl Project {
             tree_digest: digests.tree_digest,
             verifier_digest,
             base_image: "registry.invalid/base:1".into(),
+            copy_of: None,
             workspace_source: "sha256:0".into(),
             instance_digest: Digest::of(id.as_str()),
             quarantined: vec![],

@@ -49,6 +49,15 @@ impl BaseImage {
         Ok(Self { image: fetched.image, digest, layers: found.layers, config, place })
     }
 
+    /// The same image as a copy of another: its layers are then said to come from there.
+    #[must_use]
+    pub fn as_copy_of(mut self, original: &RemoteRef) -> Self {
+        if let BasePlace::Registry(reference) = &mut self.place {
+            *reference = original.clone();
+        }
+        self
+    }
+
     /// The layers and how commands start in them.
     pub fn image(&self) -> &RootImage {
         &self.image

@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use super::base::BasePlace;
 use super::{BASE_DIGEST, BASE_NAME, BaseImage, MANIFEST, ORIGIN, REF_NAME, config, layer};
-use crate::blobs::BlobDirectory;
+use crate::blobs::{BlobDirectory, FetchedImage};
 use crate::manifest::{self, Descriptor, Document, MAX_MANIFEST, Manifest, broken};
 use crate::stack::open_file;
 use crate::{ImageError, Layer, Layout, RootImage};
@@ -106,6 +106,13 @@ impl LayoutWriter {
         }
         let (digest, size) = self.json(&manifest)?;
         Ok(Packed { name: name.to_owned(), digest: digest.prefixed(), media_type: MANIFEST, size, origin })
+    }
+
+    /// An image that was packed here, as a base of others.
+    pub fn as_base(&self, packed: &Packed, image: &RootImage) -> Result<BaseImage, ImageError> {
+        let digest = Digest::parse(&packed.digest).map_err(|e| broken(&packed.name, e.to_string()))?;
+        let fetched = FetchedImage { image: image.clone(), resolved: digest, manifest: digest };
+        BaseImage::read(fetched, &self.blobs, None)
     }
 
     /// Writes the index over these images and removes blobs that belong to none of them.

@@ -59,6 +59,7 @@ fn documents(tasks: &[(&str, Status)]) -> Documents {
         tree_digest: digest,
         verifier_digest: digest,
         base_image: String::new(),
+        copy_of: None,
         workspace_source: String::new(),
         instance_digest: digest,
         quarantined: vec![],

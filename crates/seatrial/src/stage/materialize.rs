@@ -19,6 +19,7 @@ use crate::output::Output;
 use crate::profiles::Chosen;
 use crate::project::{Project, section_digest};
 use crate::sources;
+use crate::stage::images::{REWRITE, Rewrite};
 use crate::stage::plan::{self, PLAN, RESERVES};
 use crate::stage::quarantine::{QUARANTINE, Quarantine};
 use crate::trees::{self, CleanTree, NoTree};
@@ -134,6 +135,7 @@ fn inputs(project: &Project, lock: &SeatrialLock) -> Result<artifact::Inputs> {
         ("profiles".to_owned(), Digest::of(grade::PROFILES_JSON)),
     ]);
     inputs.extend(Quarantine::load(project)?.1.map(|digest| (QUARANTINE.to_owned(), digest)));
+    inputs.extend(Rewrite::load(project)?.1.map(|digest| (REWRITE.to_owned(), digest)));
     Ok(inputs)
 }
 
@@ -167,6 +169,7 @@ struct Materializer<'a> {
     profiles: BTreeMap<&'a str, &'a Profile>,
     aliases: AliasTable,
     quarantine: Quarantine,
+    rewrite: Rewrite,
 }
 
 impl<'a> Materializer<'a> {
@@ -197,7 +200,8 @@ impl<'a> Materializer<'a> {
                 _ => {}
             }
         }
-        Ok(Self { project, pulled, instances, profiles, aliases: project.aliases()?, quarantine })
+        let (rewrite, _) = Rewrite::load(project)?;
+        Ok(Self { project, pulled, instances, profiles, aliases: project.aliases()?, quarantine, rewrite })
     }
 
     fn profile(&self, repo: &str) -> Result<Chosen, NoTree> {
@@ -249,7 +253,9 @@ impl<'a> Materializer<'a> {
                 return Err(Stop::Refused("workspace_missing", format!("no tree of `{}`", instance.repo)));
             }
         };
-        let base_image = recipe.base.clone().unwrap_or_else(|| instance.image_name.clone());
+        let original = recipe.base.clone().unwrap_or_else(|| instance.image_name.clone());
+        let copy = self.rewrite.copy_of(&original);
+        let base_image = copy.clone().unwrap_or_else(|| original.clone());
         let timeout_sec = chosen.timeout_sec(self.project.recipe.prove.timeout_sec);
         // A base of one's own has its own interpreter.
         let interpreter = chosen.interpreter().filter(|_| recipe.base.is_none());
@@ -293,6 +299,7 @@ impl<'a> Materializer<'a> {
             tree_digest: digests.tree_digest,
             verifier_digest: digests.verifier_digest,
             base_image,
+            copy_of: copy.map(|_| original),
             workspace_source: clean.source.clone(),
             instance_digest,
             quarantined,

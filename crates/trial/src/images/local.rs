@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use image::pack::BaseImage;
 use image::{
     Builder, Credentials, ImageError, ImageRef, ImageSources, LayerStore, Layout, Registry, RegistryOptions,
     Resolve, RootImage, RunStep,
@@ -79,6 +80,18 @@ impl LocalImages {
         blocking(move || shared.resolver().resolve(&reference).map_err(|error| failure(&error))).await
     }
 
+    /// Builds the Dockerfile of a build context.
+    pub async fn build(&self, context: &Path) -> ImageOutcome {
+        let (shared, context) = (Arc::clone(&self.shared), context.to_owned());
+        blocking(move || shared.root(&context, None)).await
+    }
+
+    /// The image that a reference names with the documents that describe it; none of an image that is made on this machine.
+    pub async fn describe(&self, reference: &ImageRef) -> Result<Option<BaseImage>, NoRoot> {
+        let (shared, reference) = (Arc::clone(&self.shared), reference.clone());
+        blocking(move || shared.sources.base(&reference).map_err(|error| failure(&error))).await
+    }
+
     /// The inventory of the host's own system, as canonical JSON, if any image so far was made from it.
     pub fn host_inventory(&self) -> Option<Vec<u8>> {
         self.shared.sources.prepared_host().map(|host| host.inventory.canonical())
@@ -115,7 +128,9 @@ impl Shared {
 }
 
 /// Builds and downloads block; they run on threads of their own.
-async fn blocking(work: impl FnOnce() -> ImageOutcome + Send + 'static) -> ImageOutcome {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, NoRoot> + Send + 'static,
+) -> Result<T, NoRoot> {
     let built = tokio::task::spawn_blocking(work).await;
     built.unwrap_or_else(|error| Err((Reason::EngineLost, format!("the build was interrupted: {error}"))))
 }

@@ -1,24 +1,20 @@
-//! `seatrial images`: what the shards of a registry have, and which image goes to which of them.
+//! `seatrial images plan`: which image goes to which shard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use image::shards::{Desired, Missing, PlanRequest, ShardPlan, Shards, Wanted};
-use image::{Credentials, ImageError, ImageRef, LiveUnknown, Registry, RegistryOptions, RemoteRef};
-use ledger::Ledger;
-use record::{ImageKind, PlacedImage, Status};
+use image::shards::{Desired, Missing, PlanRequest, ShardPlan, Wanted};
+use image::{ImageError, ImageRef, Registry, RemoteRef};
+use record::{ImageBuilds, ImageKind, MaterializedTask};
 use serde_json::json;
 
+use super::build::{self, BUILDS};
+use super::{IMAGES, PACKED, original, placements, registry, runtime, shards, unknown, wanted_tasks};
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count, table};
 use crate::project::Project;
 use crate::stage::materialize::{self, MATERIALIZE};
-use crate::stage::prove::LEDGER;
 use crate::stage::status::Standing;
-use crate::workbench::credentials;
-
-/// Name of the document.
-pub const IMAGES: &str = "images.json";
 
 /// Sources asked at the same time.
 const PARALLEL: usize = 8;
@@ -27,42 +23,31 @@ const FULLEST: usize = 5;
 /// As many images of a kind are named.
 const NAMED: usize = 10;
 
-/// `images tags`: live tags by shard.
-pub fn tags(output: Output, project: &Project) -> Result {
-    let shards = shards(project)?;
-    let registry = registry(project)?;
-    let live =
-        runtime()?.block_on(registry.snapshot(&shards, &BTreeSet::new())).map_err(|error| unknown(&error))?;
-    let limit = shards.config().tag_limit;
-    let rows = shards.numbers().map(|number| {
-        let tags = live.count(number);
-        let room = limit.saturating_sub(tags);
-        [shards.name(number).to_owned(), tags.to_string(), room.to_string()]
-    });
-    output.print(table(["shard", "tags", "room"], rows))?;
-    let total: u64 = shards.numbers().map(|number| live.count(number)).sum();
-    let room = limit * u64::from(shards.config().shards);
-    output.stage("images", format_args!("{total} tags; the shards hold {room}, {limit} each"));
-    let listed: BTreeMap<String, Vec<&str>> =
-        shards.numbers().map(|number| (shards.repository(number), live.tags(number).collect())).collect();
-    output.json(&json!({ "schema": "seatrial.images-tags/1", "tag_limit": limit, "shards": listed }))
-}
-
-/// `images plan`: asks what is there and what the sources have, and writes the plan when all of it fits.
-pub fn plan(output: Output, project: &Project, rehome: bool) -> Result {
+/// Asks what is there and what the sources have, and writes the plan when all of it fits.
+pub fn run(output: Output, project: &Project, rehome: bool) -> Result {
     let shards = shards(project)?;
     let (materialized, digest) = materialize::load(project)?;
     let standing = Standing::load(output, project)?;
-    let bases = bases(&standing, &materialized)?;
+    let tasks = wanted_tasks(&standing, &materialized)?;
+    let bases = bases(&tasks)?;
+    let builds = build::load(project, digest)?;
     let registry = registry(project)?;
     let runtime = runtime()?;
     output.stage("images", format_args!("{} are looked for", count(bases.len(), "base image")));
-    let (wanted, missing) = runtime.block_on(look_up(&registry, &bases))?;
+    let (mut wanted, mut missing) = runtime.block_on(look_up(&registry, &bases))?;
+    let mut inputs = BTreeMap::from([(MATERIALIZE.to_owned(), digest)]);
+    match builds {
+        Some((builds, digest)) => {
+            add_built(&tasks, builds, &mut wanted, &mut missing)?;
+            inputs.insert(BUILDS.to_owned(), digest);
+        }
+        None => output.stage("images", "bases only; `seatrial images build` makes the images of tasks"),
+    }
+    missing.sort();
     let desired = Desired::new(wanted).or_exit(Exit::Usage)?;
     let tags: BTreeSet<String> = desired.images().iter().map(Wanted::tag).collect();
     let snapshot = runtime.block_on(registry.snapshot(&shards, &tags)).map_err(|error| unknown(&error))?;
     let placed = placements(project)?;
-    let inputs = BTreeMap::from([(MATERIALIZE.to_owned(), digest)]);
     let request = PlanRequest {
         shards: &shards,
         desired: &desired,
@@ -87,23 +72,46 @@ pub fn plan(output: Output, project: &Project, rehome: bool) -> Result {
     }))
 }
 
-/// Where images were seen when earlier plans had been carried out.
-fn placements(project: &Project) -> Result<Vec<PlacedImage>> {
-    let ledger = Ledger::open_existing(&project.path(LEDGER))?;
-    Ok(ledger.map(|ledger| ledger.placements()).transpose()?.unwrap_or_default())
+/// The images that tasks start from, as their authors name them. What exists on this machine only cannot come from a registry.
+fn bases(tasks: &[&MaterializedTask]) -> Result<BTreeSet<RemoteRef>> {
+    let references = tasks.iter().map(|task| original(task)).collect::<Result<Vec<ImageRef>>>()?;
+    Ok(references.iter().filter_map(ImageRef::remote).cloned().collect())
 }
 
-/// The images that tasks start from: of every task that no stage has rejected.
-fn bases(standing: &Standing, materialized: &record::MaterializeDocument) -> Result<BTreeSet<RemoteRef>> {
-    let statuses = standing.statuses()?;
-    let rejected = |task| matches!(statuses.get(task), Some(Status::Rejected { .. }));
-    let left = materialized.tasks.iter().filter(|task| !rejected(&task.task_id));
-    let references: BTreeSet<ImageRef> = left
-        .map(|task| task.base_image.parse::<ImageRef>())
-        .collect::<std::result::Result<_, _>>()
-        .or_exit(Exit::Usage)?;
-    // What exists on this machine only cannot come from a registry.
-    Ok(references.iter().filter_map(ImageRef::remote).cloned().collect())
+/// Adds the images of tasks, and the bases that this project builds.
+fn add_built(
+    tasks: &[&MaterializedTask],
+    builds: ImageBuilds,
+    wanted: &mut Vec<Wanted>,
+    missing: &mut Vec<Missing>,
+) -> Result {
+    let mut left: BTreeSet<&str> = tasks.iter().map(|task| task.task_id.as_str()).collect();
+    let mut is_wanted = |kind, key: &str| kind == ImageKind::Baseanchor || left.remove(key);
+    for image in builds.images {
+        if is_wanted(image.kind, &image.key) {
+            wanted.push(Wanted {
+                kind: image.kind,
+                source: format!("{PACKED}{}", image.key),
+                key: image.key,
+                digest: image.digest,
+                media_type: image.media_type,
+                group: image.base,
+            });
+        }
+    }
+    for image in builds.skipped {
+        if is_wanted(image.kind, &image.key) {
+            let source = format!("{PACKED}{}", image.key);
+            missing.push(Missing { kind: image.kind, key: image.key, source, reason: image.reason });
+        }
+    }
+    match left.first() {
+        None => Ok(()),
+        Some(first) => {
+            let message = format!("{} not built, such as that of {first}", count(left.len(), "task image"));
+            Err(Failure::new(Exit::Conflict, message).hint("run `seatrial images build`"))
+        }
+    }
 }
 
 /// Asks the sources for the content that each reference names now. What a source does not have is missing; a source that gives
@@ -211,30 +219,6 @@ fn refuse(plan: &ShardPlan) -> Result {
         Some(moves) => failure.hint(format!("with --rehome all would fit, and {moves} images would move")),
         None => failure,
     })
-}
-
-fn shards(project: &Project) -> Result<Shards> {
-    let config = project.recipe.images.clone().ok_or_else(|| {
-        Failure::new(Exit::Usage, "the recipe names no registry")
-            .hint("[images] with registry, namespace, shards and tag_limit does")
-    })?;
-    Shards::new(config).or_exit(Exit::Usage)
-}
-
-fn registry(project: &Project) -> Result<Registry> {
-    let mut options = RegistryOptions::new(project.state("downloads")?);
-    if let Some(path) = credentials() {
-        options.credentials = Credentials::load(&path).or_exit(Exit::Usage)?;
-    }
-    Registry::new(options).or_exit(Exit::Failed)
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Runtime::new().or_exit(Exit::Failed)
-}
-
-fn unknown(error: &LiveUnknown) -> Failure {
-    Failure::from_error(Exit::Unknown, error).hint("nothing was changed; unknown tags do not count as none")
 }
 
 fn source_failure(source: &str, error: &ImageError) -> Failure {

@@ -1,0 +1,78 @@
+//! `seatrial images`: images of tasks and their bases in the shards of a registry.
+//!
+//! Built and packed here, planned onto the shards, and put in the place of the images that they are copies of.
+
+mod build;
+mod plan;
+mod rewrite;
+mod tags;
+
+use image::shards::Shards;
+use image::{Credentials, ImageRef, LiveUnknown, Registry, RegistryOptions};
+use ledger::Ledger;
+use record::{MaterializeDocument, MaterializedTask, PlacedImage, Status};
+
+pub use build::run as build;
+pub use plan::run as plan;
+pub use rewrite::{REWRITE, Rewrite, run as rewrite};
+pub use tags::run as tags;
+
+use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::project::Project;
+use crate::stage::prove::LEDGER;
+use crate::stage::status::Standing;
+use crate::workbench::credentials;
+
+/// Name of the plan.
+pub const IMAGES: &str = "images.json";
+/// Where images are packed, in the directory of derived files.
+pub const LAYOUT: &str = "images";
+
+/// What stands before the key of an image that was packed here, where the source of an image is named.
+pub const PACKED: &str = "oci:";
+
+/// The tasks that no stage has rejected.
+fn wanted_tasks<'m>(
+    standing: &Standing,
+    materialized: &'m MaterializeDocument,
+) -> Result<Vec<&'m MaterializedTask>> {
+    let statuses = standing.statuses()?;
+    let rejected =
+        |task: &&MaterializedTask| matches!(statuses.get(&task.task_id), Some(Status::Rejected { .. }));
+    Ok(materialized.tasks.iter().filter(|task| !rejected(task)).collect())
+}
+
+/// The image that a task starts from, whatever copy stands in its place.
+fn original(task: &MaterializedTask) -> Result<ImageRef> {
+    task.copy_of.as_ref().unwrap_or(&task.base_image).parse().or_exit(Exit::Usage)
+}
+
+/// Where images were seen when earlier plans had been carried out.
+fn placements(project: &Project) -> Result<Vec<PlacedImage>> {
+    let ledger = Ledger::open_existing(&project.path(LEDGER))?;
+    Ok(ledger.map(|ledger| ledger.placements()).transpose()?.unwrap_or_default())
+}
+
+fn shards(project: &Project) -> Result<Shards> {
+    let config = project.recipe.images.clone().ok_or_else(|| {
+        Failure::new(Exit::Usage, "the recipe names no registry")
+            .hint("[images] with registry, namespace, shards and tag_limit does")
+    })?;
+    Shards::new(config).or_exit(Exit::Usage)
+}
+
+fn registry(project: &Project) -> Result<Registry> {
+    let mut options = RegistryOptions::new(project.state("downloads")?);
+    if let Some(path) = credentials() {
+        options.credentials = Credentials::load(&path).or_exit(Exit::Usage)?;
+    }
+    Registry::new(options).or_exit(Exit::Failed)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Runtime::new().or_exit(Exit::Failed)
+}
+
+fn unknown(error: &LiveUnknown) -> Failure {
+    Failure::from_error(Exit::Unknown, error).hint("nothing was changed; unknown tags do not count as none")
+}
