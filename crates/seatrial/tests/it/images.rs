@@ -186,3 +186,46 @@ fn a_base_that_its_source_does_not_have_is_skipped_by_name() {
     let plan: Value = project.json("images.json");
     assert_eq!((plan["items"].as_array().unwrap().len(), plan["missing"].as_array().unwrap().len()), (0, 1));
 }
+
+#[test]
+fn task_images_are_one_layer_on_their_base() {
+    let Some(registry) = Registry::start() else { return };
+    registry.push("team/base", "1", "the base");
+    let project = project(&registry);
+    project.edit("seatrial.toml", "tag_limit = 2", "tag_limit = 20\ncreate_repositories = true");
+    let built = project.run(&["images", "build", "--json"]).with_code(0).json();
+    assert_eq!((&built["images"], &built["skipped"]), (&json!(3), &json!([])));
+    let builds = project.read("image-builds.json");
+    for image in project.json("image-builds.json")["images"].as_array().unwrap() {
+        let digest = image["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+        let manifest = project.json(&format!(".seatrial/images/blobs/sha256/{digest}"));
+        assert_eq!(manifest["layers"].as_array().map(Vec::len), Some(1), "{manifest}");
+        let base = &manifest["annotations"]["org.opencontainers.image.base.name"];
+        assert_eq!(base, &format!("{}/team/base:1", registry.host));
+    }
+    let planned = project.run(&["images", "plan", "--json"]).with_code(0).json();
+    assert_eq!(planned["pending"], 4, "three tasks and their base");
+    project.run(&["images", "build"]).with_code(0);
+    assert_eq!(project.read("image-builds.json"), builds, "the same tasks give the same images");
+
+    // Other tasks than those that were built.
+    let rows = project.rows("instances.jsonl");
+    project.write_rows("instances.jsonl", &rows[..2]);
+    for stage in [&["source", "pull", "--update"][..], &["plan"], &["materialize"]] {
+        project.run(stage).with_code(0);
+    }
+    let stale = project.run(&["images", "plan"]).with_code(5);
+    assert!(stale.stderr.contains("images build"), "{stale:?}");
+}
+
+#[test]
+fn tasks_on_the_hosts_own_system_have_no_image() {
+    let project = Project::new();
+    for stage in [&["source", "pull", "--update"][..], &["plan"], &["materialize"]] {
+        project.run(stage).with_code(0);
+    }
+    let built = project.run(&["images", "build", "--json"]).with_code(0).json();
+    assert_eq!(built["images"], 0);
+    let skipped = built["skipped"].as_array().unwrap();
+    assert!(skipped.len() == 3 && skipped.iter().all(|image| image["intended"] == true), "{built}");
+}
