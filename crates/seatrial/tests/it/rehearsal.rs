@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use ident::Digest;
+use image::shards::{Desired, PlanRequest, ShardPlan, Shards, Snapshot, Wanted, plan};
+use record::{ImageKind, Overflow, Placement, ShardConfig};
 use rehearsal::{Options, Universe, write_project};
 use serde_json::Value;
 
@@ -57,6 +60,7 @@ fn a_plan_at_full_scale_has_every_published_number() {
     threads(directory.path());
     explanations(directory.path());
     comparison(directory.path());
+    shards(directory.path());
 }
 
 fn numbers(directory: &Path, printed: &Value) {
@@ -196,4 +200,64 @@ fn comparison(directory: &Path) {
     }
     let lock = seatrial(directory, &["plan", "diff", "seatrial.lock", "plan.json"]).with_code(2).stderr;
     assert!(lock.contains("seatrial.lock is no plan") && !lock.contains("delete"), "{lock}");
+}
+
+/// The images of all planned tasks and their bases fit into 80 shards of 100 tags, and a shard that others have filled is noticed.
+fn shards(directory: &Path) {
+    let documents = ["plan.json", "reserves.json"].map(|name| document(directory, name));
+    let tasks: Vec<&Value> = documents.iter().flat_map(|document| tasks(document, "")).collect();
+    assert_eq!(tasks.len(), 1_187);
+    let wanted = |kind, key: &str, group: &str| Wanted {
+        kind,
+        key: key.into(),
+        source: format!("oci:{key}"),
+        digest: Digest::of(key).prefixed(),
+        media_type: "application/vnd.oci.image.manifest.v1+json".into(),
+        group: group.into(),
+    };
+    let images = tasks.iter().flat_map(|task| {
+        let [id, base] = ["task_id", "base_image"].map(|key| task[key].as_str().unwrap());
+        [wanted(ImageKind::Task, id, base), wanted(ImageKind::Baseanchor, base, base)]
+    });
+    let desired = Desired::new(images).unwrap();
+    let bases = desired.images().len() - tasks.len();
+    assert!((100..=1_187).contains(&bases), "{bases} bases");
+    let config = ShardConfig {
+        registry: "registry.invalid".into(),
+        namespace: "swe".into(),
+        shard_template: "task-{:02}".into(),
+        shards: 80,
+        tag_limit: 100,
+        placement: Placement::Hash,
+        overflow: Overflow::Fail,
+        create_repositories: false,
+        overwrite: false,
+        hash_version: "v1".into(),
+    };
+    let made = |live: &Snapshot| -> ShardPlan {
+        let request = PlanRequest {
+            shards: &Shards::new(config.clone()).unwrap(),
+            desired: &desired,
+            snapshot: live,
+            placed: &[],
+            inputs: &BTreeMap::new(),
+            missing: &[],
+            rehome: false,
+        };
+        plan(&request).unwrap()
+    };
+    let with_foreign = |shard: usize, tags: u64| {
+        let mut live = vec![BTreeMap::new(); 80];
+        live[shard] = (0..tags).map(|number| (format!("foreign-{number}"), None)).collect();
+        made(&Snapshot::new(live))
+    };
+    let empty = with_foreign(0, 0);
+    assert!(empty.gate.ok && empty.gate.worst < 100, "{:?}", empty.gate);
+    let (shard, room) = (17, 100 - empty.shards[17].pending);
+    let full = with_foreign(shard, room);
+    assert!(full.gate.ok && full.gate.worst == 100 && full.shards[shard].foreign == room);
+    let over = with_foreign(shard, room + 1);
+    assert!(!over.gate.ok, "one tag too many");
+    let [worst] = &over.gate.over[..] else { panic!("one shard is over: {:?}", over.gate.over) };
+    assert_eq!((worst.shard.as_str(), worst.over), ("task-17", 1));
 }
