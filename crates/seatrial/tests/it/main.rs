@@ -25,6 +25,7 @@ mod lifecycle;
 mod main_job;
 mod minismith;
 mod project;
+mod proving;
 mod quarantine;
 mod real_data;
 mod reconcile;
