@@ -72,16 +72,12 @@ impl Proof {
             {
                 artifact::write_atomic(host, &inventory)?;
             }
-            let assessed = if self.histories.is_empty() {
-                assessed
-            } else {
-                let (assessed, taken) = prover.reconcile(&self.histories, assessed, self.dry_run)?;
-                show(output, &self.histories, &taken)?;
-                assessed
-            };
             if self.dry_run {
+                let (assessed, taken) = prover.reconcile(&self.histories, assessed, true)?;
+                show(output, &self.histories, &taken)?;
                 return Ok(prover.proved(assessed)?);
             }
+            // Before anything else counts, so that nobody else's results spare an environment the walk.
             let walker = Walker {
                 engine: bench.engine.clone(),
                 images: bench.images.clone(),
@@ -95,7 +91,12 @@ impl Proof {
                     output.warn(format_args!("{task}: its history tells more: {}", shown(traces)));
                 }
             }
-            let assessed = scrubbed.assessed;
+            let mut assessed = scrubbed.assessed;
+            if !self.histories.is_empty() {
+                let (decided, taken) = prover.reconcile(&self.histories, assessed, false)?;
+                show(output, &self.histories, &taken)?;
+                assessed = decided;
+            }
             let planned = prove::expected(&assessed);
             if planned == 0 {
                 return Ok(prover.proved(assessed)?);

@@ -25,7 +25,7 @@ pub use event::Event;
 pub use images::{DockerImages, EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages, NoRoot};
 pub use jobs::{
     Job, JobIdentity, JobSpec, NameTaken, Plan, PlannedTrial, Ran, Rerun, Resources, TrialReport,
-    distinct_names, job_id, resumable,
+    distinct_names, job_id, job_settings, resumable,
 };
 pub use outcome::{failed, policy};
 pub use schedule::{Admission, AdmissionLimits, Refused};

@@ -10,6 +10,7 @@ use job::{TrialState, TrialView};
 use ledger::{Filter, Ledger};
 use record::{FailureClass, Limits, Observation, Outcome, Reason, TrialKind};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// Largest file of a history, in bytes.
 const MAX_FILE: u64 = 1 << 30;
@@ -76,8 +77,10 @@ pub struct Earlier {
     pub tree: Tree,
     /// Tree digest of its tests; the tree speaks for them where it is not said.
     pub verifier_digest: Option<Digest>,
-    /// Identity of the root file system.
-    pub image_digest: Option<String>,
+    /// The root file system.
+    pub image: EarlierImage,
+    /// The network.
+    pub network: EarlierNetwork,
     /// The limits.
     pub limits: EarlierLimits,
     /// The engine.
@@ -106,6 +109,28 @@ pub enum EarlierLimits {
     OfTask,
     /// Not what they were.
     Unknown,
+}
+
+/// What is known of the root file system of an earlier result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EarlierImage {
+    /// It was the one of this identity.
+    Digest(String),
+    /// It was what the task itself names, with nothing laid over it.
+    OfTask,
+    /// Not what it was.
+    Unknown,
+}
+
+/// What is known of the network of an earlier result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EarlierNetwork {
+    /// There was none, as in every proof.
+    None,
+    /// It was what the task itself asks for.
+    OfTask,
 }
 
 /// One history.
@@ -178,7 +203,8 @@ impl From<Observation> for Earlier {
             kind: observation.kind,
             tree: Tree::Digest(observation.tree_digest),
             verifier_digest: Some(observation.verifier_digest),
-            image_digest: Some(observation.image_digest),
+            image: EarlierImage::Digest(observation.image_digest),
+            network: EarlierNetwork::None,
             limits: EarlierLimits::Stated(observation.limits),
             engine: Some(observation.engine),
             outcome: observation.outcome,
@@ -236,7 +262,8 @@ fn of_lines(path: &Path, bytes: &[u8]) -> Result<Vec<Earlier>, HistoryError> {
             kind: row.kind,
             tree,
             verifier_digest: row.verifier_digest,
-            image_digest: Some(row.image_digest),
+            image: EarlierImage::Digest(row.image_digest),
+            network: EarlierNetwork::None,
             limits: EarlierLimits::Stated(row.limits),
             engine: Some(row.engine),
             outcome: row.outcome,
@@ -252,36 +279,74 @@ fn of_lines(path: &Path, bytes: &[u8]) -> Result<Vec<Earlier>, HistoryError> {
 
 fn of_job(path: &Path) -> Result<(Vec<Earlier>, usize), HistoryError> {
     let view = job::read_job(path)?;
-    let limits = if is_plain(path) { EarlierLimits::OfTask } else { EarlierLimits::Unknown };
+    let laid_over = LaidOver::of(path);
     let count = view.trials.len();
     let results: Vec<Earlier> =
-        view.trials.into_iter().filter_map(|trial| of_trial(trial, &limits)).collect();
+        view.trials.into_iter().filter_map(|trial| of_trial(trial, laid_over)).collect();
     let passed_over = count - results.len();
     Ok((results, passed_over))
 }
 
-/// Whether a job laid nothing over the limits of its tasks, as far as its configuration tells.
-fn is_plain(path: &Path) -> bool {
-    let config = bounded(&path.join("config.json"), MAX_CONFIG).ok();
-    let Some(serde_json::Value::Object(config)) =
-        config.and_then(|bytes| serde_json::from_slice(&bytes).ok())
-    else {
-        return false;
-    };
-    let plain = |key: &str, value: &serde_json::Value| {
-        let is_limit =
-            key.contains("timeout") || key.starts_with("override_") && key != "override_error_policy";
-        !is_limit || value.is_null() || key.ends_with("multiplier") && value.as_f64() == Some(1.0)
-    };
-    let parts = ["agents", "verifier", "environment"].into_iter().filter_map(|part| config.get(part));
-    let parts = parts.flat_map(|part| part.as_array().cloned().unwrap_or_else(|| vec![part.clone()]));
-    config.iter().all(|(key, value)| plain(key, value))
-        && parts
-            .filter_map(|part| part.as_object().cloned())
-            .all(|part| part.iter().all(|(key, value)| plain(key, value)))
+/// What a job laid over its tasks, as far as its own documents tell.
+#[derive(Clone, Copy)]
+struct LaidOver {
+    limits: bool,
+    environment: bool,
+    /// Whether the trials may have had the network that their tasks ask for.
+    network: bool,
 }
 
-fn of_trial(trial: TrialView, limits: &EarlierLimits) -> Option<Earlier> {
+impl LaidOver {
+    fn of(path: &Path) -> Self {
+        let config = bounded(&path.join("config.json"), MAX_CONFIG).ok();
+        let config = config.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let Some(Value::Object(config)) = config else {
+            return Self { limits: true, environment: true, network: true };
+        };
+        let part = |name: &str| match config.get(name) {
+            Some(Value::Array(parts)) => parts.iter().collect(),
+            part => Vec::from_iter(part),
+        };
+        let parts: Vec<&Map<String, Value>> = ["agents", "verifier", "environment"]
+            .into_iter()
+            .flat_map(part)
+            .filter_map(Value::as_object)
+            .chain([&config])
+            .collect();
+        let any = |is: fn(&str, &Value) -> bool| {
+            parts.iter().any(|part| part.iter().any(|(key, value)| is(key, value)))
+        };
+        let settings = trial::job_settings(path).ok().flatten();
+        let is_limited = |settings: &BTreeMap<String, String>| settings.keys().any(|name| name != "network");
+        Self {
+            limits: any(is_limit) || settings.as_ref().is_some_and(is_limited),
+            environment: any(is_of_environment),
+            // Seatrial gives a network only where it is asked to; others give what the task asks for.
+            network: settings.is_none_or(|settings| settings.contains_key("network")),
+        }
+    }
+}
+
+/// Whether a setting of a job changes a limit.
+fn is_limit(key: &str, value: &Value) -> bool {
+    let is_limit = key.contains("timeout") || key.starts_with("override_") && key != "override_error_policy";
+    is_limit && !value.is_null() && !(key.ends_with("multiplier") && value.as_f64() == Some(1.0))
+}
+
+/// Whether a setting of a job changes what its sandboxes are made of.
+fn is_of_environment(key: &str, value: &Value) -> bool {
+    let keys =
+        ["force_build", "mounts", "mounts_json", "extra_docker_compose", "env", "import_path", "kwargs"];
+    let is_empty = match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    };
+    keys.contains(&key) && !is_empty
+}
+
+fn of_trial(trial: TrialView, laid_over: LaidOver) -> Option<Earlier> {
     let kind = match trial.agent.as_deref()? {
         "oracle" => TrialKind::Oracle,
         "nop" => TrialKind::Nop,
@@ -312,8 +377,13 @@ fn of_trial(trial: TrialView, limits: &EarlierLimits) -> Option<Earlier> {
         kind,
         tree: Tree::Harbor(trial.task_checksum?),
         verifier_digest: None,
-        image_digest: trial.image_digest,
-        limits: limits.clone(),
+        image: match trial.image_digest {
+            Some(digest) => EarlierImage::Digest(digest),
+            None if laid_over.environment => EarlierImage::Unknown,
+            None => EarlierImage::OfTask,
+        },
+        network: if laid_over.network { EarlierNetwork::OfTask } else { EarlierNetwork::None },
+        limits: if laid_over.limits { EarlierLimits::Unknown } else { EarlierLimits::OfTask },
         engine: trial.engine,
         outcome,
         tests: trial.tests,

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use image::ImageRef;
 use ledger::{Decision, ProofKey, ProofRule, decide};
 use record::{Observation, Outcome, Status};
 use serde::Serialize;
 use task::TaskDigests;
+use task::config::{Network, NetworkMode, TaskConfig, VerifierConfig, VerifierMode};
 
-use super::history::{Earlier, EarlierLimits, History, Tree};
+use super::history::{Earlier, EarlierImage, EarlierLimits, EarlierNetwork, History, Tree};
 
 /// Longest text about where an earlier result was, in characters.
 const MAX_TRIAL: usize = 200;
@@ -25,6 +27,8 @@ pub enum Ignored {
     OtherImage,
     /// The limits were others, or are not known.
     OtherLimits,
+    /// There may have been a network, and proofs have none.
+    OtherNetwork,
     /// The engine was another, or is not known.
     OtherEngine,
     /// The same result is in the ledger already.
@@ -38,6 +42,7 @@ impl fmt::Display for Ignored {
             Self::OtherTree => "another task tree",
             Self::OtherImage => "another or an unknown image",
             Self::OtherLimits => "other or unknown limits",
+            Self::OtherNetwork => "with a network",
             Self::OtherEngine => "another or an unknown engine",
             Self::Known => "known already",
         })
@@ -87,8 +92,37 @@ pub(crate) struct Current<'a> {
     pub(crate) key: &'a ProofKey,
     pub(crate) digests: &'a TaskDigests,
     pub(crate) rule: &'a ProofRule,
+    pub(crate) settled: Settled,
     /// What the ledger holds about it.
     pub(crate) known: Vec<Observation>,
+}
+
+/// What a task itself leaves no doubt about, wherever it is run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Settled {
+    /// Its images, which it names by their digests.
+    pub(crate) images: bool,
+    /// That no phase of it has a network.
+    pub(crate) offline: bool,
+}
+
+impl Settled {
+    pub(crate) fn of(config: &TaskConfig) -> Self {
+        let verifiers =
+            || std::iter::once(&config.verifier).chain(config.steps.iter().map(|step| &step.verifier));
+        let separate = |verifier: &&VerifierConfig| verifier.mode == VerifierMode::Separate;
+        let own = verifiers().filter(separate).map(|verifier| verifier.environment.as_deref());
+        let environments = || own.clone().chain([Some(&config.environment)]);
+        let is_pinned = |image: &str| image.parse().is_ok_and(|image: ImageRef| image.pinned());
+        let agents = std::iter::once(&config.agent).chain(config.steps.iter().map(|step| &step.agent));
+        let phases = verifiers().map(|verifier| &verifier.network).chain(agents.map(|agent| &agent.network));
+        let none = |network: &Network| network.mode == NetworkMode::NoNetwork;
+        Self {
+            images: environments()
+                .all(|own| own.and_then(|own| own.docker_image.as_deref()).is_some_and(is_pinned)),
+            offline: environments().flatten().all(|own| none(&own.network)) && phases.flatten().all(none),
+        }
+    }
 }
 
 /// Sorts all results. Gives the table, and what is to be appended to the ledger, in the order of tasks and histories.
@@ -191,13 +225,20 @@ fn fits(earlier: &Earlier, task: &Current<'_>) -> Result<(), Ignored> {
         EarlierLimits::Unknown => false,
     };
     // An image that cannot be had now has no identity, and none is equal to it.
-    let same_image = !key.image_digest.is_empty() && earlier.image_digest.as_ref() == Some(&key.image_digest);
+    let same_image = !key.image_digest.is_empty()
+        && match &earlier.image {
+            EarlierImage::Digest(digest) => *digest == key.image_digest,
+            EarlierImage::OfTask => task.settled.images,
+            EarlierImage::Unknown => false,
+        };
     if !same_tree {
         Err(Ignored::OtherTree)
     } else if !same_image {
         Err(Ignored::OtherImage)
     } else if !same_limits {
         Err(Ignored::OtherLimits)
+    } else if earlier.network == EarlierNetwork::OfTask && !task.settled.offline {
+        Err(Ignored::OtherNetwork)
     } else if earlier.engine.as_ref() != Some(&key.engine) {
         Err(Ignored::OtherEngine)
     } else {

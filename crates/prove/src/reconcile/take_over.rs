@@ -2,7 +2,7 @@
 
 use record::Status;
 
-use super::{Current, History, Reconciled, reconciled};
+use super::{Current, History, Reconciled, Settled, reconciled};
 use crate::{Assessed, ProveError, Prover};
 
 impl Prover {
@@ -22,6 +22,7 @@ impl Prover {
                 key: &task.key,
                 digests: &task.candidate.task.digests,
                 rule: &task.rule,
+                settled: Settled::of(&task.candidate.task.config),
                 known: self.ledger().about(&task.key)?,
             })
         });

@@ -6,9 +6,10 @@ use std::path::Path;
 use ident::{Digest, TaskId};
 use ledger::{Ledger, ProofKey, ProofRule};
 use record::{FailureClass, Limits, Observation, Outcome, Reason, Status, TrialKind};
+use serde_json::json;
 use task::TaskDigests;
 
-use super::{Current, Fate, History, HistoryError, Ignored, Reconciled, read, reconciled};
+use super::{Current, Fate, History, HistoryError, Ignored, Reconciled, Settled, read, reconciled};
 
 fn key(name: &str) -> ProofKey {
     ProofKey {
@@ -86,6 +87,7 @@ fn reconcile(histories: &[History], keys: &[ProofKey], known: &mut Vec<Observati
             key,
             digests,
             rule: &rule,
+            settled: Settled::default(),
             known: known.iter().filter(|seen| key.matches(seen)).cloned().collect(),
         })
         .collect();
@@ -218,6 +220,88 @@ fn lines_that_are_no_results_are_refused_with_their_place() {
     assert!(matches!(read(&directory.path().join("nowhere")), Err(HistoryError::Io { .. })));
 }
 
+/// A job as Harbor leaves it: one trial of the solution of a task.
+fn job_of_another(directory: &Path, key: &ProofKey, environment: &serde_json::Value) -> History {
+    let trial = directory.join("till__1");
+    std::fs::create_dir_all(&trial).unwrap();
+    let write = |path: std::path::PathBuf, value: serde_json::Value| {
+        std::fs::write(path, value.to_string()).unwrap();
+    };
+    let task = json!({"path": "tasks/till"});
+    write(directory.join("config.json"), json!({"job_name": "one", "environment": environment}));
+    let config = json!({
+        "task": task, "trial_name": "till__1", "agent": {"name": "oracle"}, "environment": environment,
+    });
+    write(trial.join("config.json"), config.clone());
+    let result = json!({
+        "task_name": "till", "trial_name": "till__1", "trial_uri": "file:///till__1", "task_id": task,
+        "task_checksum": digests(key).task_checksum.hex(), "config": config,
+        "agent_info": {"name": "oracle", "version": "1.0.0", "model_info": null},
+        "verifier_result": {"rewards": {"reward": 1.0}}, "exception_info": null,
+        "started_at": "2026-08-15T00:00:00Z", "finished_at": "2026-08-15T00:00:09Z",
+    });
+    write(trial.join("result.json"), result);
+    read(directory).unwrap()
+}
+
+#[test]
+fn what_a_task_fixes_itself_is_known_of_results_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut key = key("example__till.00000001.good__00000001");
+    key.engine = "docker".into();
+    let docker = json!({"type": "docker", "force_build": false, "mounts": null, "kwargs": {}});
+    let built = json!({"type": "docker", "force_build": true});
+    let mounted = json!({"type": "docker", "mounts": [{"type": "bind", "source": "/x", "target": "/y"}]});
+    let fixed = Settled { images: true, offline: true };
+    let cases = [
+        (&docker, fixed, None),
+        (&docker, Settled { images: false, ..fixed }, Some(Ignored::OtherImage)),
+        (&docker, Settled { offline: false, ..fixed }, Some(Ignored::OtherNetwork)),
+        (&built, fixed, Some(Ignored::OtherImage)),
+        (&mounted, fixed, Some(Ignored::OtherImage)),
+    ];
+    for (number, (environment, settled, why)) in cases.into_iter().enumerate() {
+        let job = directory.path().join(number.to_string());
+        let history = job_of_another(&job, &key, environment);
+        let about = |key: &ProofKey| {
+            let (digests, rule) = (digests(key), ProofRule::default());
+            let task = Current { key, digests: &digests, rule: &rule, settled, known: Vec::new() };
+            let (table, taken) = reconciled(std::slice::from_ref(&history), &[task]);
+            (table.lines[0].ignored.clone(), taken)
+        };
+        let (ignored, taken) = about(&key);
+        assert_eq!(ignored.into_keys().next(), why, "{environment}");
+        assert_eq!(taken.len(), usize::from(why.is_none()));
+        for taken in taken {
+            assert_eq!((&taken.image_digest, &taken.engine), (&key.image_digest, &key.engine));
+        }
+        // Another engine is another one still.
+        let native = ProofKey { engine: "native".into(), ..key.clone() };
+        assert_eq!(about(&native).0.into_keys().next(), why.or(Some(Ignored::OtherEngine)));
+    }
+}
+
+#[test]
+fn a_task_fixes_its_images_by_digests_and_its_network_by_having_none() {
+    let of = |text: &str| {
+        let text = text.replace("PINNED", &format!("example.invalid/till@sha256:{}", "a".repeat(64)));
+        let settled = Settled::of(&task::config::read_config(text.as_bytes()).unwrap().config);
+        (settled.images, settled.offline)
+    };
+    let image = "[environment]\ndocker_image = 'PINNED'\n";
+    let offline = format!("{image}network_mode = 'no-network'\n");
+    assert_eq!(of("[environment]\ndocker_image = 'example.invalid/till:1'\n"), (false, false));
+    assert_eq!(of("[environment]\nnetwork_mode = 'no-network'\n"), (false, true));
+    assert_eq!(of(image), (true, false));
+    assert_eq!(of(&offline), (true, true));
+    assert_eq!(of(&format!("{offline}[agent]\nnetwork_mode = 'public'\n")), (true, false));
+    let separate = format!("{offline}[verifier]\nenvironment_mode = 'separate'\n");
+    assert_eq!(of(&separate), (false, true));
+    let own = format!("{separate}[verifier.environment]\ndocker_image = 'PINNED'\n");
+    assert_eq!(of(&own), (true, false));
+    assert_eq!(of(&format!("{own}network_mode = 'no-network'\n")), (true, true));
+}
+
 /// The recorded case of a resumed run, where the corpus is at hand: what each of its four results becomes.
 #[test]
 fn the_recorded_history_is_resumed_as_its_note_says() {
@@ -270,7 +354,8 @@ fn jobs_of_harbor_are_known_by_its_hash_and_say_nothing_without_an_image() {
 
     let rule = ProofRule::default();
     let about = |key: &ProofKey| {
-        let task = Current { key, digests: &digests, rule: &rule, known: Vec::new() };
+        let settled = Settled::default();
+        let task = Current { key, digests: &digests, rule: &rule, settled, known: Vec::new() };
         reconciled(&histories, &[task]).0
     };
     let table = about(&current);

@@ -1,5 +1,7 @@
 //! The walk through the history of built environments, before anything is tried in them.
 
+use serde_json::{Value, json};
+
 use crate::project::{Project, sandboxes_run, seatrial};
 use crate::tasks::{Shelf, Task};
 
@@ -47,6 +49,44 @@ fn an_environment_that_knows_another_commit_is_refused_before_any_trial() {
     let proved = project.run(&["prove", "-j", "2", "--json"]).json();
     assert_eq!(proved["rejected"], 0, "{proved}");
     assert!(!project.trials().is_empty());
+}
+
+#[test]
+fn earlier_results_do_not_spare_an_environment_the_walk() {
+    if !sandboxes_run() {
+        return;
+    }
+    let project = project_with_a_leak();
+    for stage in [&["source", "pull"][..], &["plan"], &["materialize"], &["check"]] {
+        project.run(stage).with_code(0);
+    }
+    project.run(&["prove"]).with_code(1);
+    // Results of somebody who did not look: all that a verdict asks for, about these very tasks.
+    let mut rows = Vec::new();
+    for task in project.json("proofs.json")["tasks"].as_array().unwrap() {
+        let name = task["task_id"].as_str().unwrap();
+        let life = project.run(&["status", name, "--json"]).with_code(0).json();
+        for (kind, reward) in [("nop", 0), ("oracle", 1)] {
+            let mut row = life["observations"][0].clone();
+            row["kind"] = kind.into();
+            row["outcome"] = json!({"reward": f64::from(reward)});
+            rows.push(row);
+        }
+    }
+    project.write_rows("earlier.jsonl", &rows);
+    std::fs::remove_file(project.path("ledger.db")).unwrap();
+    let would = ["prove", "--reconcile", "earlier.jsonl", "--dry-run", "--json"];
+    let told = project.run(&would).with_code(0).json();
+    let accepted = json!({"status": "accepted"});
+    let lines = told["reconciled"]["lines"].as_array().unwrap();
+    assert!(lines.iter().all(|line| line["verdict"] == accepted && line["taken"] == 2), "{told}");
+
+    project.run(&["prove", "--reconcile", "earlier.jsonl"]).with_code(1);
+    let proofs = project.json("proofs.json");
+    let reasons: Vec<&Value> =
+        proofs["tasks"].as_array().unwrap().iter().map(|task| &task["verdict"]["reason"]).collect();
+    assert!(!reasons.is_empty() && reasons.iter().all(|reason| **reason == "history_leak"), "{proofs}");
+    assert!(project.trials().is_empty());
 }
 
 #[test]

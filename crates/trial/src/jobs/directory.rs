@@ -1,5 +1,6 @@
 //! A job's directory: claimed by one process, found again after a stop, with a log that only grows.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -181,6 +182,12 @@ fn open_log(path: &Path) -> io::Result<File> {
 /// The identifier of the job in a directory; none where there is no job of ours.
 pub fn job_id(directory: &Path) -> Result<Option<String>, TrialError> {
     Ok(artifact::load_optional::<JobRecord>(&directory.join(RECORD))?.map(|(record, _)| record.id))
+}
+
+/// What was set for the job in a directory beside tasks, agents and engine, by name; none where there is no job of ours.
+pub fn job_settings(directory: &Path) -> Result<Option<BTreeMap<String, String>>, TrialError> {
+    let record = artifact::load_optional::<JobRecord>(&directory.join(RECORD))?;
+    Ok(record.map(|(record, _)| record.identity.settings))
 }
 
 /// The job below `jobs_dir` that has this identity, belongs to no living process and is not finished, unless finished ones are

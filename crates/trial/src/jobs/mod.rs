@@ -8,7 +8,7 @@ mod running;
 mod tally;
 
 pub(crate) use directory::JobDirectory;
-pub use directory::{job_id, resumable};
+pub use directory::{job_id, job_settings, resumable};
 pub(crate) use documents::exception_info;
 pub use identity::JobIdentity;
 pub use plan::{NameTaken, Plan, PlannedTrial, distinct_names};
