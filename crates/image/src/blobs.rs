@@ -8,7 +8,7 @@ use ident::Digest;
 use crate::chain::Chain;
 use crate::digest::{Fields, HashingReader};
 use crate::layer_path::LayerPath;
-use crate::manifest::{self, Descriptor, ImageFile, MAX_CONFIG, Manifest};
+use crate::manifest::{self, Descriptor, Document, ImageFile, MAX_CONFIG, MAX_MANIFEST, Manifest};
 use crate::stack::open_file;
 use crate::store::{LayerKey, LayerStore, StoredLayer};
 use crate::unpack::{Rules, UnpackLimits, unpack_into};
@@ -50,6 +50,33 @@ impl BlobDirectory {
     /// Where a blob is, or would be.
     pub(crate) fn path(&self, hex: &str) -> PathBuf {
         self.root.join(hex)
+    }
+
+    /// Removes the layers of every manifest that is here; what describes images stays. Returns how many, and their bytes.
+    ///
+    /// A layer that was unpacked is not needed any more, and one that is missing is fetched again.
+    pub(crate) fn remove_layers(&self) -> std::io::Result<(u64, u64)> {
+        let mut layers = std::collections::BTreeSet::new();
+        for entry in fs_err::read_dir(&self.root)? {
+            let path = entry?.path();
+            let small = fs_err::symlink_metadata(&path).is_ok_and(|m| m.is_file() && m.len() <= MAX_MANIFEST);
+            if small
+                && let Ok(bytes) = fs_err::read(&path)
+                && let Ok(Document::Manifest(found)) = manifest::read("", &bytes)
+            {
+                layers.extend(found.layers.iter().filter_map(|layer| layer.hex("").ok().map(str::to_owned)));
+            }
+        }
+        let (mut removed, mut bytes) = (0, 0);
+        for layer in layers {
+            let path = self.path(&layer);
+            if let Ok(found) = fs_err::symlink_metadata(&path) {
+                fs_err::remove_file(&path)?;
+                removed += 1;
+                bytes += found.len();
+            }
+        }
+        Ok((removed, bytes))
     }
 
     /// Reads a small blob and verifies it.

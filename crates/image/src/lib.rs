@@ -16,6 +16,7 @@ mod manifest;
 mod overlay;
 mod sources;
 mod stack;
+mod uses;
 mod writer;
 
 pub mod dockerfile;

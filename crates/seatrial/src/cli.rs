@@ -459,7 +459,8 @@ pub struct Gc {
     /// Removes all containers of one job instead, even while it runs.
     #[arg(long = "run", value_name = "JOB-ID")]
     pub job: Option<String>,
-    /// Also removes images that were built for tasks and that no container uses; the next run builds them again.
+    /// Also removes images that were built for tasks and that no container uses, and layers that no task in `tasks` needs; the next
+    /// run makes them again.
     #[arg(long, conflicts_with = "job")]
     pub images: bool,
 }

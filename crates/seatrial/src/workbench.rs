@@ -211,6 +211,25 @@ impl Scratch {
         Ok(deserted)
     }
 
+    /// Does something while nobody has a scratch directory below `parent`, and nobody gets one; nothing where somebody has.
+    pub fn alone<T>(parent: &Path, work: impl FnOnce() -> T) -> io::Result<Option<T>> {
+        if !parent.is_dir() {
+            return Ok(Some(work()));
+        }
+        let everybody = File::create(parent.with_extension(LOCK))?;
+        everybody.lock()?;
+        let held = |entry: io::Result<fs_err::DirEntry>| {
+            let lock = entry?.path().join(LOCK);
+            io::Result::Ok(File::open(lock).is_ok_and(|lock| lock.try_lock().is_err()))
+        };
+        for entry in fs_err::read_dir(parent)? {
+            if held(entry)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(work()))
+    }
+
     /// The directories whose process is gone, in order. Whoever asks holds the lock for everybody.
     fn deserted(parent: &Path) -> io::Result<Vec<PathBuf>> {
         let mut deserted = Vec::new();

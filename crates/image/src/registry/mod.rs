@@ -4,6 +4,7 @@
 //! Sources: OCI distribution specification 1.1; the token flow of the Docker registry documentation.
 
 mod auth;
+mod cache;
 mod client;
 mod credentials;
 mod pull;
@@ -11,6 +12,7 @@ mod retry;
 mod snapshot;
 mod tags;
 
+pub use cache::remove_layers;
 pub use credentials::Credentials;
 pub use pull::{Registry, RegistryOptions};
 pub use snapshot::LiveUnknown;

@@ -4,13 +4,17 @@
 
 use std::path::{Path, PathBuf};
 
+use indicatif::HumanBytes;
 use sandbox::SandboxError;
 use sandbox::docker::{Docker, DockerConfig, Kept, Removed, Sweep};
 use serde_json::json;
+use trial::{LocalImages, TrialTask};
 
 use crate::cli;
+use crate::command::run::task_directories;
 use crate::failure::{Exit, Failure, OrExit, Result};
-use crate::output::Output;
+use crate::output::{Output, count};
+use crate::stage::materialize::TASKS;
 use crate::workbench::{SANDBOXES, Scratch, run_alone};
 
 /// What was removed, and what was not.
@@ -22,6 +26,10 @@ struct Collected {
     /// Containers that were left because somebody uses them.
     kept: Vec<Kept>,
     images: Vec<String>,
+    /// Layers of images made on this machine, and their bytes.
+    layers: image::Collected,
+    /// Whether layers were left because a run uses them.
+    layers_in_use: bool,
     /// Why no containers were looked at.
     no_daemon: Option<String>,
 }
@@ -33,6 +41,9 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Gc) -> Result {
         collected.directories =
             Scratch::sweep(&directory.join(".seatrial").join(SANDBOXES)).or_exit(Exit::Failed)?;
         collected.groups = sandbox::native::sweep_groups();
+    }
+    if arguments.images {
+        layers(directory, &mut collected)?;
     }
     let job = arguments.job.as_deref().map(|job| job_id(directory, job)).transpose()?;
     run_alone(containers(arguments.images, job, &mut collected))?;
@@ -55,6 +66,24 @@ fn job_id(directory: &Path, job: &str) -> Result<String> {
     Err(Failure::new(Exit::Usage, message).hint("`seatrial jobs list` names jobs"))
 }
 
+/// Removes layers that no task of the project needs.
+fn layers(directory: &Path, collected: &mut Collected) -> Result {
+    let state = directory.join(".seatrial");
+    // Without tasks nothing is needed; a directory that is no task has no image.
+    let directories = task_directories(&directory.join(TASKS)).unwrap_or_default();
+    let environments: Vec<_> = directories
+        .iter()
+        .filter_map(|(path, _)| TrialTask::open(path, None).ok())
+        .map(|task| task.environment())
+        .collect();
+    let done = Scratch::alone(&state.join(SANDBOXES), || LocalImages::collect(&state, &environments));
+    match done.or_exit(Exit::Failed)? {
+        Some(done) => collected.layers = done.or_exit(Exit::Failed)?,
+        None => collected.layers_in_use = true,
+    }
+    Ok(())
+}
+
 async fn containers(images: bool, job: Option<String>, collected: &mut Collected) -> Result {
     let failed = |error: SandboxError| Failure::from_error(Exit::Failed, &error);
     let docker = match Docker::connect(&DockerConfig::default()).await {
@@ -75,11 +104,15 @@ async fn containers(images: bool, job: Option<String>, collected: &mut Collected
 }
 
 fn report(output: Output, collected: &Collected) -> Result {
-    let Collected { directories, groups, containers, kept, images, no_daemon } = collected;
+    let Collected { directories, groups, containers, kept, images, layers, layers_in_use, no_daemon } =
+        collected;
     output.json(&json!({
         "containers": containers.iter().map(|removed| json!({ "sandbox": removed.sandbox, "id": removed.id })).collect::<Vec<_>>(),
         "kept": kept.iter().map(|kept| json!({ "sandbox": kept.sandbox, "id": kept.id, "reason": kept.reason })).collect::<Vec<_>>(),
         "images": images,
+        "layers": layers.layers,
+        "layer_bytes": layers.bytes,
+        "layers_in_use": layers_in_use,
         "directories": directories,
         "control_groups": groups,
         "no_daemon": no_daemon,
@@ -93,6 +126,14 @@ fn report(output: Output, collected: &Collected) -> Result {
     }
     for image in images {
         output.print(format_args!("removed image {image}"))?;
+    }
+    if layers.layers > 0 {
+        let bytes = HumanBytes(layers.bytes);
+        output
+            .print(format_args!("removed {} of images, {bytes}", count(layers.layers as usize, "layer")))?;
+    }
+    if *layers_in_use {
+        output.say("layers of images stay: a run uses them");
     }
     for path in directories {
         output.print(format_args!("removed directory {}", path.display()))?;
@@ -112,7 +153,8 @@ fn report(output: Output, collected: &Collected) -> Result {
     if let (Some(reason), true) = (no_daemon, std::env::var_os("DOCKER_HOST").is_some()) {
         output.say(format_args!("containers were not looked at: {reason}"));
     }
-    if containers.is_empty() && images.is_empty() && directories.is_empty() && groups.is_empty() {
+    let nothing = containers.is_empty() && images.is_empty() && directories.is_empty() && groups.is_empty();
+    if nothing && layers.layers == 0 {
         output.print("nothing to remove")?;
     }
     Ok(())

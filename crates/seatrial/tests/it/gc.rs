@@ -9,7 +9,7 @@ use fs_err as fs;
 use serde_json::{Value, json};
 
 use crate::docker::docker;
-use crate::project::{binary, ended};
+use crate::project::{Project, binary, ended};
 
 fn gc(directory: &Path, daemon: &str, arguments: &[&str]) -> crate::project::Ended {
     ended(binary().env("DOCKER_HOST", daemon).arg("-C").arg(directory).args(["--json", "gc"]).args(arguments))
@@ -40,6 +40,33 @@ fn deserted_directories_go_and_others_stay() {
     assert!(gc(temp.path(), nowhere, &["--run", "job"]).with_code(2).all().contains("`job` is no job"));
     drop(held);
     assert_eq!(gc(temp.path(), nowhere, &[]).with_code(0).json()["directories"], json!([used]));
+}
+
+#[test]
+fn layers_of_tasks_that_are_gone_go() {
+    let project = Project::new();
+    for stage in [&["source", "pull", "--update"][..], &["plan"], &["materialize"], &["images", "build"]] {
+        project.run(stage).with_code(0);
+    }
+    let layers = |said: &Value| said["layers"].as_u64().unwrap();
+    let nowhere = "unix:///no/such/socket";
+    let collect = || gc(project.root(), nowhere, &["--images"]).with_code(0).json();
+    assert_eq!(layers(&collect()), 0, "all layers belong to tasks");
+
+    let tasks = crate::project::children(&project.path("tasks"));
+    fs::remove_dir_all(&tasks[0]).unwrap();
+    let used = project.path(".seatrial/sandboxes/run-used");
+    fs::create_dir_all(&used).unwrap();
+    let held = File::create(used.join("lock")).unwrap();
+    held.lock().unwrap();
+    let said = collect();
+    assert_eq!((&said["layers_in_use"], layers(&said)), (&json!(true), 0), "{said}");
+    drop(held);
+    assert!(layers(&collect()) > 0);
+    assert_eq!(layers(&collect()), 0);
+    // What is left is whole, and what is gone is made again.
+    project.run(&["materialize"]).with_code(0);
+    project.run(&["images", "build"]).with_code(0);
 }
 
 /// The id of no job.

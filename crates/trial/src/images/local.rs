@@ -7,8 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use image::pack::BaseImage;
 use image::{
-    Builder, Credentials, ImageError, ImageRef, ImageSources, LayerStore, Layout, Registry, RegistryOptions,
-    Resolve, RootImage, RunStep,
+    Builder, Collected, Credentials, ImageError, ImageRef, ImageSources, LayerStore, Layout, Registry,
+    RegistryOptions, Resolve, RootImage, RunStep,
 };
 use record::Reason;
 use sandbox::Root;
@@ -18,6 +18,11 @@ use crate::TrialError;
 use crate::images::bases::{Bases, Resolver};
 use crate::images::once::Once;
 use crate::images::{EnvironmentSource, Images, NoRoot, key_of};
+
+/// Where unpacked layers lie, in the directory of derived files.
+const LAYERS: &str = "layers";
+/// Where downloads lie.
+const DOWNLOADS: &str = "downloads";
 
 /// A root file system on this machine, or why there is none.
 pub type ImageOutcome = Result<RootImage, NoRoot>;
@@ -57,8 +62,8 @@ impl LocalImages {
         run: Box<dyn RunStep + Send + Sync>,
         runtime: Handle,
     ) -> Result<Self, TrialError> {
-        let store = LayerStore::open(config.state.join("layers"))?;
-        let mut options = RegistryOptions::new(config.state.join("downloads"));
+        let store = LayerStore::open(config.state.join(LAYERS))?;
+        let mut options = RegistryOptions::new(config.state.join(DOWNLOADS));
         if let Some(credentials) = &config.credentials {
             options.credentials = Credentials::load(credentials)?;
         }
@@ -80,16 +85,26 @@ impl LocalImages {
         blocking(move || shared.resolver().resolve(&reference).map_err(|error| failure(&error))).await
     }
 
-    /// Builds the Dockerfile of a build context.
-    pub async fn build(&self, context: &Path) -> ImageOutcome {
-        let (shared, context) = (Arc::clone(&self.shared), context.to_owned());
-        blocking(move || shared.root(&context, None)).await
-    }
-
     /// The image that a reference names with the documents that describe it; none of an image that is made on this machine.
     pub async fn describe(&self, reference: &ImageRef) -> Result<Option<BaseImage>, NoRoot> {
         let (shared, reference) = (Arc::clone(&self.shared), reference.clone());
         blocking(move || shared.sources.base(&reference).map_err(|error| failure(&error))).await
+    }
+
+    /// Removes layers that none of these environments consists of, and layers that were downloaded, below the directory of derived
+    /// files. Nobody may use images there meanwhile.
+    pub fn collect(state: &Path, environments: &[EnvironmentSource]) -> Result<Collected, TrialError> {
+        let (layers, downloads) = (state.join(LAYERS), state.join(DOWNLOADS));
+        if !layers.is_dir() {
+            return Ok(Collected::default());
+        }
+        // An environment without an image has no layers.
+        let names = environments.iter().filter_map(|source| key_of(source).ok()).collect();
+        let mut collected = LayerStore::open(layers)?.collect_unused(&names)?;
+        let (removed, bytes) = image::registry::remove_layers(&downloads)?;
+        collected.layers += removed;
+        collected.bytes += bytes;
+        Ok(collected)
     }
 
     /// The inventory of the host's own system, as canonical JSON, if any image so far was made from it.
@@ -98,14 +113,27 @@ impl LocalImages {
     }
 }
 
+impl LocalImages {
+    /// The image of an environment, built or fetched when it is not there yet.
+    pub async fn image(&self, source: &EnvironmentSource) -> ImageOutcome {
+        let key = key_of(source)?;
+        let build = async {
+            let (shared, source, name) = (Arc::clone(&self.shared), source.clone(), key.clone());
+            blocking(move || {
+                let image = shared.root(&source.context, source.docker_image.as_deref())?;
+                shared.store.remember(&name, &image).map_err(|error| failure(&error))?;
+                Ok(image)
+            })
+            .await
+        };
+        self.made.get_or_make(key.clone(), build).await
+    }
+}
+
 #[async_trait]
 impl Images for LocalImages {
     async fn root(&self, source: &EnvironmentSource) -> Result<Root, NoRoot> {
-        let build = async {
-            let (shared, source) = (Arc::clone(&self.shared), source.clone());
-            blocking(move || shared.root(&source.context, source.docker_image.as_deref())).await
-        };
-        self.made.get_or_make(key_of(source)?, build).await.map(Root::Layers)
+        self.image(source).await.map(Root::Layers)
     }
 }
 

@@ -10,7 +10,7 @@ use image::pack::{BaseImage, LayoutWriter, Packed};
 use image::{ImageError, ImageRef, RootImage};
 use record::{BuiltImage, ImageBuilds, ImageKind, MaterializedTask, UnbuiltImage};
 use serde_json::json;
-use trial::LocalImages;
+use trial::{EnvironmentSource, LocalImages};
 
 use super::{LAYOUT, original, wanted_tasks};
 use crate::cli::Jobs;
@@ -177,8 +177,9 @@ impl Builder {
     ) -> Result<Made> {
         let key = task.task_id.as_str();
         let context = project.path(TASKS).join(key).join("environment");
+        let source = EnvironmentSource { docker_image: None, context };
         let original = original(task)?.to_string();
-        match self.images.build(&context).await {
+        match self.images.image(&source).await {
             Ok(image) => {
                 self.pack(ImageKind::Task, key, &original, image, bases.get(&task.base_image).cloned()).await
             }
