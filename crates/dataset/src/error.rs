@@ -20,6 +20,14 @@ pub enum DatasetError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A table could not be written.
+    #[error("writing {}: {source}", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: parquet::errors::ParquetError,
+    },
     /// A document could not be read or written.
     #[error(transparent)]
     Artifact(#[from] ArtifactError),

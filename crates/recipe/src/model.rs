@@ -555,4 +555,13 @@ pub struct ExportRecipe {
 pub enum ExportFormat {
     /// Harbor task directories and dataset manifests, one per split.
     Harbor,
+    /// Task directories as archives in Parquet.
+    TaskParquet,
+    /// Prompts for verl.
+    Verl,
+    /// Prompts for SkyRL.
+    #[serde(rename = "skyrl")]
+    SkyRl,
+    /// Rows for NeMo-Gym.
+    NemoGym,
 }

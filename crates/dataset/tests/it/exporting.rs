@@ -1,16 +1,27 @@
-//! Exports for Harbor.
+//! Exports for trainers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use dataset::{DatasetError, ExportFormat, ExportInput, Exported, Frozen, export};
 use ident::{AliasTable, Digest};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row, RowAccessor};
 use record::Split;
+use serde_json::{Value, json};
+use tar::EntryType;
 
 use crate::project::{Project, contents, write};
 
 fn run(project: &Project, frozen: &Frozen) -> Result<Exported, DatasetError> {
+    run_as(project, frozen, ExportFormat::Harbor)
+}
+
+fn run_as(project: &Project, frozen: &Frozen, format: ExportFormat) -> Result<Exported, DatasetError> {
     export(&ExportInput {
         frozen: &frozen.path,
         exports: &project.directory.path().join("exports"),
-        format: ExportFormat::Harbor,
+        format,
         organisation: "acme",
         aliases: &AliasTable::default(),
     })
@@ -96,4 +107,108 @@ fn unknown_formats_name_the_known_ones() {
     assert_eq!("harbor".parse(), Ok(ExportFormat::Harbor));
     let error = "parquet".parse::<ExportFormat>().unwrap_err();
     assert!(error.to_string().contains("known are harbor"), "{error}");
+}
+
+/// The rows of an exported table as JSON.
+fn rows(path: &Path) -> Vec<Value> {
+    let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    reader.get_row_iter(None).unwrap().map(|row| object(&row.unwrap())).collect()
+}
+
+fn object(row: &Row) -> Value {
+    row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
+}
+
+fn value(field: &Field) -> Value {
+    match field {
+        Field::Str(text) => json!(text),
+        Field::Long(number) => json!(number),
+        Field::Group(row) => object(row),
+        Field::ListInternal(list) => list.elements().iter().map(value).collect(),
+        other => panic!("no export has {other}"),
+    }
+}
+
+#[test]
+fn archives_hold_every_file_of_a_task() {
+    let project = Project::sample();
+    let frozen = project.freeze().unwrap();
+    let exported = run_as(&project, &frozen, ExportFormat::TaskParquet).unwrap();
+    let mut seen = Vec::new();
+    for split in ["train", "validation", "test"] {
+        let file = std::fs::File::open(exported.path.join(format!("{split}.parquet"))).unwrap();
+        for row in SerializedFileReader::new(file).unwrap().get_row_iter(None).unwrap() {
+            let row = row.unwrap();
+            let id = row.get_string(0).unwrap().clone();
+            let unpacked = tempfile::tempdir().unwrap();
+            let archive = flate2::read::GzDecoder::new(row.get_bytes(1).unwrap().data());
+            for entry in tar::Archive::new(archive).entries().unwrap() {
+                let mut entry = entry.unwrap();
+                assert!(matches!(entry.header().entry_type(), EntryType::Regular | EntryType::Directory));
+                assert_eq!((entry.header().mtime().unwrap(), entry.header().uid().unwrap()), (0, 0));
+                assert!(entry.unpack_in(unpacked.path()).unwrap());
+            }
+            let original = frozen.path.join("tasks").join(&id);
+            assert_eq!(followed(unpacked.path()), followed(&original), "{id}");
+            seen.push(id);
+        }
+    }
+    seen.sort();
+    let ids: Vec<String> = frozen.manifest.tasks.iter().map(|task| task.task_id.to_string()).collect();
+    assert_eq!(seen, ids);
+    let again = run_as(&project, &frozen, ExportFormat::TaskParquet).unwrap();
+    assert!(again.existed, "the same bytes");
+}
+
+/// Every name below a directory with its content, links followed.
+fn followed(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let entries = walkdir::WalkDir::new(root).min_depth(1).follow_links(true);
+    let content = |path: &Path| path.is_file().then(|| std::fs::read(path).unwrap());
+    let all = entries.into_iter().map(|entry| entry.unwrap().into_path());
+    all.map(|path| (path.strip_prefix(root).unwrap().to_owned(), content(&path))).collect()
+}
+
+#[test]
+fn prompts_lead_back_to_their_tasks() {
+    let project = Project::sample();
+    let frozen = project.freeze().unwrap();
+    run(&project, &frozen).unwrap();
+    for (format, environment) in [(ExportFormat::Verl, None), (ExportFormat::SkyRl, Some("harbor"))] {
+        let exported = run_as(&project, &frozen, format).unwrap();
+        let rows = rows(&exported.path.join("train.parquet"));
+        assert_eq!(rows.len(), 2);
+        for (index, row) in rows.iter().enumerate() {
+            assert_eq!(row["prompt"], json!([{ "role": "user", "content": "Repair it.\n" }]));
+            assert_eq!((&row["data_source"], &row["ability"]), (&json!("sample"), &json!("code")));
+            assert_eq!(row.get("env_class").and_then(Value::as_str), environment);
+            let extra = &row["extra_info"];
+            assert_eq!((&extra["index"], &extra["prompt_chars"]), (&json!(index), &json!(11)));
+            assert_eq!(row["reward_model"]["ground_truth"], extra["task_id"]);
+            let task = &extra["tools_kwargs"]["task"];
+            let directory = exported.path.parent().unwrap().join(task["path"].as_str().unwrap());
+            let digests = task::digest_task(&directory).unwrap();
+            assert_eq!(task["digest"], digests.content_hash.prefixed());
+        }
+        let one = rows_of_schema(&exported.path.join("train.parquet"));
+        assert_eq!(one, rows_of_schema(&exported.path.join("test.parquet")), "all files have one schema");
+    }
+}
+
+fn rows_of_schema(path: &Path) -> String {
+    let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    format!("{:?}", reader.metadata().file_metadata().schema())
+}
+
+#[test]
+fn rows_for_nemo_gym_name_an_alias_and_a_task() {
+    let project = Project::sample();
+    let frozen = project.freeze().unwrap();
+    let exported = run_as(&project, &frozen, ExportFormat::NemoGym).unwrap();
+    let text = std::fs::read_to_string(exported.path.join("validation.jsonl")).unwrap();
+    let [line] = text.lines().collect::<Vec<_>>()[..] else { panic!("one row: {text}") };
+    let row: Value = serde_json::from_str(line).unwrap();
+    let (alias, task) = row["instance_id"].as_str().unwrap().split_once("::").unwrap();
+    assert_eq!(alias, "sample-validation");
+    assert!(frozen.manifest.tasks.iter().any(|found| found.task_id.as_str() == task), "{row}");
+    assert_eq!(row["agent_ref"]["name"], "harbor_agent");
 }

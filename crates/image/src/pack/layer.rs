@@ -159,6 +159,8 @@ impl<W: Write> Archive<W> {
         let mut header = Header::new_gnu();
         header.set_entry_type(EntryType::Regular);
         header.set_mode(0o644);
+        header.set_uid(0);
+        header.set_gid(0);
         header.set_mtime(FIXED_TIME.unsigned_abs());
         header.set_size(0);
         self.tar.append_data(&mut header, path, io::empty()).map_err(writing)

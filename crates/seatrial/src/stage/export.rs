@@ -27,6 +27,10 @@ pub fn write(output: Output, project: &Project, frozen: &Path) -> Result<Vec<Exp
     for recipe in &project.recipe.exports {
         let format = match recipe.format {
             recipe::ExportFormat::Harbor => ExportFormat::Harbor,
+            recipe::ExportFormat::TaskParquet => ExportFormat::TaskParquet,
+            recipe::ExportFormat::Verl => ExportFormat::Verl,
+            recipe::ExportFormat::SkyRl => ExportFormat::SkyRl,
+            recipe::ExportFormat::NemoGym => ExportFormat::NemoGym,
         };
         let exported = dataset::export(&ExportInput {
             frozen,

@@ -25,7 +25,7 @@ const HEAVY: [(&str, &[&str]); 6] = [
     ("rusqlite", &["ledger"]),
     ("reqwest", &["source", "image"]),
     ("clap", &["seatrial"]),
-    ("parquet", &["source", "rehearsal"]),
+    ("parquet", &["source", "dataset", "rehearsal"]),
     ("seccompiler", &["sandbox"]),
 ];
 

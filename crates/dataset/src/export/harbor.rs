@@ -1,94 +1,17 @@
-//! Exports: a frozen set in the form that a trainer reads.
+//! Harbor task directories and a `dataset.toml`, for everything that reads Harbor's own form.
 
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 
 use fs_err as fs;
-use ident::{AliasTable, Digest};
+use ident::Digest;
 use rayon::prelude::*;
 use record::Split;
 use serde::Serialize;
 use task::TaskDir;
 
+use super::{ExportInput, splits};
 use crate::copy::{copy_task, set_mode};
-use crate::place::place;
-use crate::{DatasetError, FrozenTask, Manifest, verify};
-
-/// A form of export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ExportFormat {
-    /// Harbor task directories with a `dataset.toml`, one directory per split.
-    Harbor,
-}
-
-/// A format that does not exist.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no export format; known are {known}", known = ExportFormat::ALL.map(ExportFormat::name).join(", "))]
-pub struct ParseFormatError(String);
-
-impl ExportFormat {
-    /// All formats.
-    pub const ALL: [Self; 1] = [Self::Harbor];
-
-    /// The format's name, also that of its directory.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Harbor => "harbor",
-        }
-    }
-}
-
-impl FromStr for ExportFormat {
-    type Err = ParseFormatError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.name() == text)
-            .ok_or_else(|| ParseFormatError(text.into()))
-    }
-}
-
-/// What is exported.
-#[derive(Debug, Clone, Copy)]
-pub struct ExportInput<'a> {
-    /// The directory of the frozen set.
-    pub frozen: &'a Path,
-    /// The directory that holds exports.
-    pub exports: &'a Path,
-    /// The form.
-    pub format: ExportFormat,
-    /// Organisation in package names.
-    pub organisation: &'a str,
-    /// Renames that became known after the set was frozen.
-    pub aliases: &'a AliasTable,
-}
-
-/// An export.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exported {
-    /// Its directory.
-    pub path: PathBuf,
-    /// The manifest of the set.
-    pub manifest: Manifest,
-    /// Whether the same export was there before.
-    pub existed: bool,
-}
-
-/// Exports a frozen set that verifies, to `<exports>/<name>-<n>-<version>/<format>`.
-pub fn export(input: &ExportInput<'_>) -> Result<Exported, DatasetError> {
-    let verified = verify(input.frozen, input.aliases)?;
-    let unsound = |problems| DatasetError::Unsound { path: input.frozen.to_owned(), problems };
-    let manifest = match verified.manifest {
-        Some(manifest) if verified.problems.is_empty() => manifest,
-        _ => return Err(unsound(verified.problems)),
-    };
-    let parent = input.exports.join(manifest.directory());
-    let placed = place(&parent, input.format.name(), |root| match input.format {
-        ExportFormat::Harbor => harbor(input, &manifest, root),
-    })?;
-    Ok(Exported { path: placed.path, manifest, existed: placed.existed })
-}
+use crate::{DatasetError, FrozenTask, Manifest};
 
 /// Harbor's `dataset.toml`, schema 1.0.
 #[derive(Serialize)]
@@ -120,19 +43,15 @@ struct Metadata<'a> {
     content_hash: String,
 }
 
-fn harbor(input: &ExportInput<'_>, manifest: &Manifest, root: &Path) -> Result<(), DatasetError> {
-    for split in [Split::Train, Split::Validation, Split::Test] {
-        let tasks: Vec<&FrozenTask> = manifest.tasks.iter().filter(|task| task.split == split).collect();
-        if tasks.is_empty() {
-            continue;
-        }
+pub(super) fn write(input: &ExportInput<'_>, manifest: &Manifest, root: &Path) -> Result<(), DatasetError> {
+    for (split, tasks) in splits(manifest) {
         let directory = root.join(split.to_string());
         fs::create_dir(&directory).map_err(DatasetError::io(&directory))?;
         set_mode(&directory, 0o755)?;
         let entries: Vec<TaskEntry> = tasks
             .par_iter()
             .map(|task| {
-                let from = input.frozen.join("tasks").join(task.task_id.as_str());
+                let from = input.task(task);
                 copy_task(&task.task_id, &from, &directory.join(task.task_id.as_str()))?;
                 let name = package_name(input.organisation, task, &from)?;
                 Ok(TaskEntry { name, digest: task.content_hash.prefixed() })
