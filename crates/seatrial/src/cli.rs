@@ -68,6 +68,9 @@ pub enum Command {
     /// Shows jobs, Seatrial's and Harbor's own.
     #[command(subcommand)]
     Jobs(JobsCommand),
+    /// Turns jobs into training rows, and tells what is in them.
+    #[command(subcommand)]
+    Traces(crate::command::traces::Traces),
     /// Removes what killed runs left behind: containers, directories, control groups.
     Gc(Gc),
     /// Prints the digests of task directories.

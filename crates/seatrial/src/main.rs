@@ -108,6 +108,7 @@ fn run(cli: Cli, output: Output) -> Result {
         Command::Export => stage::export::run(output, &claimed()?.0),
         Command::Run(arguments) => command::run::run(output, directory, &arguments),
         Command::Jobs(arguments) => command::jobs::run(output, directory, &arguments),
+        Command::Traces(arguments) => command::traces::run(output, directory, &arguments),
         Command::Gc(arguments) => command::gc::run(output, directory, &arguments),
         Command::Digest(arguments) => command::digest::run(output, directory, &arguments.paths),
         Command::Grade(arguments) => command::grade::run(output, directory, &arguments),

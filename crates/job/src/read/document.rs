@@ -16,21 +16,21 @@ use super::python_json::to_plain;
 /// No document is read beyond this many bytes. Token records make the results of long trials this large.
 const DOCUMENT_LIMIT: u64 = 256 << 20;
 
-/// A directory that stays the same one whatever happens to its name.
+/// A directory that stays the same one whatever happens to its name. Nothing is read through a link in it.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub struct Directory {
     handle: File,
 }
 
 /// What a directory holds, by name.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
+pub struct Entries {
     /// Directories.
-    pub(super) directories: Vec<std::ffi::OsString>,
+    pub directories: Vec<std::ffi::OsString>,
     /// Regular files.
-    pub(super) files: Vec<std::ffi::OsString>,
+    pub files: Vec<std::ffi::OsString>,
     /// Links and whatever else there is.
-    pub(super) others: Vec<std::ffi::OsString>,
+    pub others: Vec<std::ffi::OsString>,
 }
 
 /// What became of reading a file.
@@ -48,20 +48,20 @@ const OPEN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
 impl Directory {
     /// Opens a directory that the user named; the name itself may be a link.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         let handle = rustix::fs::open(path, OPEN | OFlags::DIRECTORY, Mode::empty())?;
         Ok(Self { handle: handle.into() })
     }
 
     /// Opens a directory in this one; a link is an error.
-    pub(super) fn child(&self, name: &OsStr) -> io::Result<Self> {
+    pub fn child(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OPEN | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let handle = rustix::fs::openat(&self.handle, name, flags, Mode::empty())?;
         Ok(Self { handle: handle.into() })
     }
 
     /// Lists what is in the directory, each list sorted.
-    pub(super) fn entries(&self) -> io::Result<Entries> {
+    pub fn entries(&self) -> io::Result<Entries> {
         let mut entries = Entries::default();
         for entry in Dir::read_from(&self.handle)? {
             let entry = entry?;
@@ -88,7 +88,7 @@ impl Directory {
     }
 
     /// Says whether there is anything under a name, without following a link.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         rustix::fs::statat(&self.handle, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
@@ -113,8 +113,8 @@ impl Directory {
         }
     }
 
-    /// Reads a file into `buffer`; says whether it is there.
-    fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<bool, What> {
+    /// Reads a regular file of at most 256 MiB into `buffer`; says whether it is there.
+    pub fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<bool, What> {
         let unreadable = |error: &dyn std::fmt::Display| What::Unreadable(error.to_string());
         // A pipe must not block, and a link must not lead anywhere.
         let flags = OPEN | OFlags::NOFOLLOW | OFlags::NONBLOCK;

@@ -35,6 +35,7 @@ mod trial;
 mod view;
 
 pub use claims::LostTrial;
+pub use document::{Directory, Entries};
 pub use job::{AgentName, AgentTally, JobHead, JobState, JobView, TaskTally, read_job, trials};
 pub use list::{Listing, list_jobs};
 pub use moment::{Moment, TimeError};

@@ -12,3 +12,4 @@ pub mod manual;
 pub mod plan_diff;
 pub mod prove;
 pub mod run;
+pub mod traces;

@@ -11,7 +11,7 @@ const FLOORS: [&[&str]; 10] = [
     &["artifact"],
     &["record"],
     &["job"],
-    &["recipe", "source", "plan", "task", "grade", "ledger"],
+    &["recipe", "source", "plan", "task", "grade", "ledger", "trace"],
     &["image"],
     &["sandbox", "check", "dataset"],
     &["trial"],
@@ -25,7 +25,7 @@ const HEAVY: [(&str, &[&str]); 6] = [
     ("rusqlite", &["ledger"]),
     ("reqwest", &["source", "image"]),
     ("clap", &["seatrial"]),
-    ("parquet", &["source", "dataset", "rehearsal"]),
+    ("parquet", &["source", "dataset", "trace", "rehearsal"]),
     ("seccompiler", &["sandbox"]),
 ];
 

@@ -1,0 +1,26 @@
+//! Jobs and trajectories turned into training rows, statistics and reports.
+//!
+//! Directories of jobs and sets of rows come in; rows in the columns of the field, statistics, samples for trainers and pages
+//! for people come out. Rows have one order and one set of columns whatever the data, so that the same jobs give the same
+//! bytes. Nothing is lost without a count: a malformed trial is left out by name, a mended character is counted, and what no
+//! document says stays unknown. No link is followed out of a job, and every read is bounded.
+
+mod conversation;
+mod error;
+mod export;
+mod json;
+mod read;
+mod row;
+mod trajectory;
+mod trial;
+mod write;
+
+pub use error::TraceError;
+pub use export::{Episodes, ExportOptions, ExportReport, Filter, LeftOut, export, export_set};
+pub use read::{Place, ReadReport, SkippedRow, Wanted, read_rows, set_files};
+pub use row::{MAIN, Message, Role, Row, RowKey, Text, Verdict};
+pub use trajectory::{
+    AtifError, Content, Observed, Part, Speaker, Step, StepUsage, TokenRecord, ToolCall, ToolDefinitions,
+    Totals, Trajectory,
+};
+pub use write::{Column, Columns, RowSet, Target, Written};

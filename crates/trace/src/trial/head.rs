@@ -1,0 +1,93 @@
+//! What a trial's `result.json` says about itself, as far as rows need it.
+
+use job::python_float;
+
+use crate::json::Json;
+
+/// The head of a trial.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Head {
+    /// Name of the trial.
+    pub(crate) trial_name: Option<String>,
+    /// Name of the task.
+    pub(crate) task: Option<String>,
+    /// Name of the agent by the configuration, else by the agent itself.
+    pub(crate) agent: Option<String>,
+    /// Name of the model.
+    pub(crate) model: Option<String>,
+    /// Provider of the model.
+    pub(crate) provider: Option<String>,
+    /// When the trial began, as written.
+    pub(crate) started_at: Option<String>,
+    /// Identity of the job, where the trial's own documents say it.
+    pub(crate) run_id: Option<String>,
+    /// Name of what went wrong.
+    pub(crate) exception: Option<String>,
+    /// The reward called `reward`, whatever it is worth.
+    pub(crate) reward: Option<f64>,
+    /// Whether the reward is written as a truth value; Harbor's exporter takes 1 and 0 from it.
+    pub(crate) reward_is_bool: bool,
+    /// Names of the steps of a task that has several.
+    pub(crate) steps: Vec<String>,
+}
+
+impl Head {
+    /// Reads the result of a trial; `None` for that of a job or for another document.
+    pub(crate) fn read(result: &Json<'_>) -> Option<Self> {
+        let is_job = result.get("stats").is_some() || result.get("n_total_trials").is_some();
+        let is_trial = ["trial_name", "task_name", "verifier_result", "agent_info"]
+            .iter()
+            .any(|key| result.get(key).is_some());
+        if is_job || !is_trial {
+            return None;
+        }
+        let path = |keys: &[&str]| -> Option<String> {
+            let (last, above) = keys.split_last()?;
+            let mut value = result;
+            for key in above {
+                value = value.get(key)?;
+            }
+            value.text(last).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let first = |paths: &[&[&str]]| paths.iter().find_map(|keys| path(keys));
+        let reward =
+            result.get("verifier_result").and_then(|verifier| verifier.get("rewards")?.get("reward"));
+        let reward_is_bool = matches!(reward, Some(Json::Bool(_)));
+        Some(Self {
+            trial_name: path(&["trial_name"]),
+            task: path(&["task_name"]),
+            agent: first(&[&["config", "agent", "name"], &["agent_info", "name"]]),
+            model: first(&[
+                &["agent_info", "model_info", "name"],
+                &["config", "agent", "model_name"],
+                &["agent_info", "model_name"],
+                &["config", "engine"],
+            ]),
+            provider: first(&[
+                &["agent_info", "model_info", "provider"],
+                &["config", "agent", "provider"],
+                &["agent_info", "provider"],
+                &["config", "engine"],
+            ]),
+            started_at: path(&["started_at"]),
+            run_id: first(&[&["config", "job_id"], &["config", "job_name"], &["job_id"], &["run_id"]]),
+            exception: path(&["exception_info", "exception_type"]),
+            reward: match reward {
+                Some(Json::Bool(value)) => Some(f64::from(u8::from(*value))),
+                other => other.and_then(Json::as_number),
+            },
+            reward_is_bool,
+            steps: result
+                .list("step_results")
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|step| step.text("step_name").map(str::to_owned))
+                .collect(),
+        })
+    }
+
+    /// The trial's `result` by Harbor's rule: the name of what went wrong, else the reward as Python writes a float.
+    pub(crate) fn harbor_result(&self) -> Option<String> {
+        self.exception.clone().or_else(|| self.reward.map(python_float))
+    }
+}

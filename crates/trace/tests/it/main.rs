@@ -1,0 +1,7 @@
+//! Tests of the crate as others use it, on real data where there is some.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod golden;
+mod reading;
+mod sets;

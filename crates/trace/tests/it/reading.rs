@@ -1,0 +1,117 @@
+//! Sets that others wrote.
+
+use std::path::{Path, PathBuf};
+
+use trace::{Columns, ReadReport, Row, RowSet, Wanted, read_rows, set_files};
+
+fn read(path: &Path) -> (Vec<Row>, ReadReport) {
+    let files = set_files(path).unwrap().unwrap();
+    let mut rows = Vec::new();
+    let report = read_rows(&files, Wanted::Rows, &mut |_, row| {
+        rows.push(row);
+        Ok(())
+    })
+    .unwrap();
+    (rows, report)
+}
+
+fn lines(directory: &Path, text: &[u8]) -> PathBuf {
+    let path = directory.join("rows.jsonl");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn rows_come_back_from_both_formats() {
+    let temporary = tempfile::tempdir().unwrap();
+    let text = "{\"conversations\":[{\"content\":\"a\\u0000b\\u001b[31m\\u007f\",\"role\":\"user\"}],\"agent\":\"x\",\
+                \"result\":null,\"trial_name\":\"t\"}\n{\"conversations\":[],\"result\":\"1.0\"}\n";
+    let (rows, _) = read(&lines(temporary.path(), text.as_bytes()));
+    for name in ["set.parquet", "set", "again.jsonl"] {
+        let path = temporary.path().join(name);
+        let mut set = RowSet::create(&path, Columns::field(true, true, true), 1 << 20).unwrap();
+        for row in &rows {
+            set.write(row.clone()).unwrap();
+        }
+        set.finish().unwrap();
+        let (again, report) = read(&path);
+        assert_eq!(again, rows, "{name}");
+        assert_eq!((report.rows, report.skipped.len()), (2, 0));
+    }
+}
+
+#[test]
+fn odd_lines_are_skipped_with_their_place() {
+    let temporary = tempfile::tempdir().unwrap();
+    let row = "{\"messages\": [{\"from\": \"human\", \"value\": \"x\"}], \"instance_id\": \"t\", \"resolved\": true}";
+    let text = format!("\u{feff}{row}\r\n\r\n  \n[1]\n{{\"messages\": 3}}\n{row}\n{}", &row[..20]);
+    let (rows, report) = read(&lines(temporary.path(), text.as_bytes()));
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0].task.as_deref(), Some("t"));
+    assert_eq!(rows[0].result.as_deref(), Some("1.0"));
+    assert_eq!(rows[0].conversations[0].role.name(), "user");
+    let why: Vec<_> = report.skipped.iter().map(ToString::to_string).collect();
+    assert_eq!(why.len(), 3);
+    assert!(why[0].contains("line 4, byte ") && why[0].ends_with("is a list instead of a row"), "{why:?}");
+    assert!(why[1].ends_with("the messages are a number instead of a list"), "{why:?}");
+    assert!(why[2].ends_with("ends in the middle, at byte 20"), "{why:?}");
+}
+
+#[test]
+fn cases_of_texts() {
+    let Some(case) = corpus::case("traj-lone-surrogate") else { return };
+    let (rows, report) = read(&case);
+    assert_eq!((rows.len(), report.surrogates), (3, 1));
+    assert_eq!(&*rows[1].conversations[1].content, "half \u{fffd} pair");
+    let (rows, _) = read(&corpus::case("jsonl-bom-crlf-blank").unwrap());
+    assert_eq!(rows.len(), 3);
+    let (rows, report) = read(&corpus::case("jsonl-cut-last-line").unwrap());
+    assert_eq!(rows.len(), 2);
+    assert!(report.skipped[0].place.contains("line 3, byte "), "{report:?}");
+    let (rows, report) = read(&corpus::case("traj-mixed-content-types").unwrap());
+    assert!(rows.len() >= 4);
+    assert_eq!((report.skipped.len(), report.media, report.tool_calls), (0, 1, 1));
+    assert!(report.parts >= 1 && report.empty_contents >= 2);
+    let calls = &rows[2].conversations[0].content;
+    assert_eq!(&**calls, "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"cmd\": \"ls\"}}\n</tool_call>");
+    let (rows, _) = read(&corpus::case("traj-first-column-all-null").unwrap());
+    assert!(rows.len() > 2000 && rows[0].result.is_none());
+    assert!(rows.last().unwrap().result.is_some());
+}
+
+#[test]
+fn cases_of_parquet() {
+    let Some(case) = corpus::case("parquet-large-string") else { return };
+    let files = set_files(&case).unwrap().unwrap();
+    assert_eq!(files.len(), 4);
+    let first = read(&files[0]).0;
+    for file in &files[1..] {
+        assert_eq!(read(file).0, first, "{}", file.display());
+    }
+    let (rows, report) = read(&corpus::case("parquet-nested-row-groups").unwrap());
+    assert_eq!((rows.len() as u64, report.skipped.len()), (report.rows, 0));
+    assert!(rows.len() >= 3 && rows.iter().all(|row| !row.conversations.is_empty()));
+    let dates: Vec<_> = ["date32", "naive", "string", "utc"]
+        .iter()
+        .map(|name| {
+            let path = corpus::case("parquet-timestamps").unwrap().join(format!("{name}.parquet"));
+            read(&path).0[0].date.clone().unwrap().to_string()
+        })
+        .collect();
+    assert_eq!(dates[0].len(), 10, "{dates:?}");
+    assert!(!dates[1].ends_with('Z') && dates[3].ends_with('Z'), "{dates:?}");
+    assert_eq!(dates[1].get(..19), dates[3].get(..19), "no shift by a zone: {dates:?}");
+    let (rows, report) = read(&corpus::case("parquet-extra-and-missing-columns").unwrap());
+    assert!(rows.len() >= 2);
+    assert_eq!(report.missing.get("trace_source"), Some(&1), "{report:?}");
+    assert_eq!(report.others.len(), 1, "{report:?}");
+}
+
+#[test]
+fn what_is_no_set_is_named() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = temporary.path().join("x.parquet");
+    std::fs::write(&path, b"PAR1 nothing PAR1").unwrap();
+    let error = read_rows(&[path], Wanted::Rows, &mut |_, _| Ok(())).unwrap_err().to_string();
+    assert!(error.contains("x.parquet: is no Parquet file"), "{error}");
+}
