@@ -19,7 +19,7 @@ pub fn set_bar(bar: Option<ProgressBar>) {
 
 /// What tasks and sandboxes say may hold anything. A terminal obeys control characters and turns text around, so those are
 /// shown as what they are.
-fn harmless(text: impl std::fmt::Display) -> String {
+pub fn harmless(text: impl std::fmt::Display) -> String {
     let obeyed = |c: char| match c {
         '\n' | '\t' => false,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,

@@ -33,7 +33,7 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     /// Turns all steps of a document into messages.
-    pub(crate) fn new(trajectory: &Trajectory, rules: Rules, with_tools: bool) -> Self {
+    pub(crate) fn new(trajectory: &Trajectory, rules: Rules, with_tools: bool, system_role: bool) -> Self {
         let mut tools = trajectory.tools.as_ref().filter(|_| with_tools);
         let mut conversation = Self { messages: Vec::new(), ends: Vec::new() };
         for step in &trajectory.steps {
@@ -44,7 +44,8 @@ impl Conversation {
                         Some(tools) => format!("<tools>\n{}\n</tools>\n\n{text}", tools.indented).into(),
                         None => text,
                     };
-                    conversation.push(Role::User, text);
+                    let role = if system_role { Role::named("system") } else { Role::User };
+                    conversation.push(role, text);
                 }
                 Speaker::User => conversation.push(Role::User, step.message.text()),
                 Speaker::Agent => {
@@ -131,7 +132,7 @@ mod tests {
     fn conversation(steps: &str, rules: Rules) -> Conversation {
         let text = format!("{{\"agent\": {{\"tool_definitions\": [1]}}, \"steps\": [{steps}]}}");
         let trajectory = from_json(parse(&text, &mut Mended::default()).unwrap()).unwrap();
-        Conversation::new(&trajectory, rules, true)
+        Conversation::new(&trajectory, rules, true, false)
     }
 
     const STEPS: &str = r#"{"source": "system", "message": "s"}, {"source": "user", "message": "u"},

@@ -6,19 +6,35 @@
 //! document says stays unknown. No link is followed out of a job, and every read is bounded.
 
 mod conversation;
+mod convert;
 mod error;
 mod export;
+mod input;
 mod json;
+mod merge;
+mod pages;
 mod read;
 mod row;
+mod scan;
+mod stats;
 mod trajectory;
 mod trial;
 mod write;
 
+pub use convert::{Advantage, CleanStep, ConvertOptions, ConvertReport, Form, convert};
 pub use error::TraceError;
 pub use export::{Episodes, ExportOptions, ExportReport, Filter, LeftOut, export, export_set};
+pub use input::Input;
+pub use merge::{MergeReport, merge};
+pub use pages::{TrialPage, read_trial_page, stats_page};
 pub use read::{Place, ReadReport, SkippedRow, Wanted, read_rows, set_files};
 pub use row::{MAIN, Message, Role, Row, RowKey, Text, Verdict};
+pub use scan::{Hit, Scan, scan};
+pub use stats::{
+    Breakdown, Comparison, Distribution, ExceptionCount, Gathered, Group, Groups, Interval, MeanOver, Method,
+    Outcome, PassAt, Spread, Stage, Stats, TaskPair, TrialFacts, TrialTally, Truncation, compare, gather,
+    groups, stats,
+};
 pub use trajectory::{
     AtifError, Content, Observed, Part, Speaker, Step, StepUsage, TokenRecord, ToolCall, ToolDefinitions,
     Totals, Trajectory,

@@ -78,6 +78,8 @@ pub struct Row {
     pub instruction: Option<Text>,
     /// The tools that the model was offered, as JSON.
     pub tool_definitions: Option<Text>,
+    /// The reward that counts, as text, also where `result` names what went wrong beside it. Jobs say it; no column holds it.
+    pub reward: Option<Text>,
 }
 
 /// The source of rows that are no helper's.
@@ -134,6 +136,14 @@ impl Row {
         ];
         let scalars: usize = scalars.into_iter().flatten().map(|text| text.len()).sum();
         scalars + self.conversations.iter().map(|message| message.content.len() + 9).sum::<usize>()
+    }
+
+    /// The reward that counts: that of the job's documents, else that of the `result`.
+    pub fn reward(&self) -> Option<f64> {
+        match (self.reward.as_deref().map(str::parse), Verdict::of(self.result.as_ref())) {
+            (Some(Ok(reward)), _) | (_, Verdict::Reward(reward)) => Some(reward),
+            _ => None,
+        }
     }
 
     /// Whether it is the trial's own conversation and no helper's.

@@ -11,3 +11,5 @@ pub use options::{Episodes, ExportOptions, Filter};
 pub use report::{ExportReport, LeftOut};
 pub use run::export;
 pub use set::export_set;
+
+pub(crate) use index::Index;

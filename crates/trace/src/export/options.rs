@@ -50,6 +50,8 @@ pub struct ExportOptions {
     pub tools: bool,
     /// Whether the conversations of helpers become rows.
     pub helpers: bool,
+    /// Whether messages of the system keep that role, which rows of the field do not have.
+    pub system_role: bool,
     /// Whether rows are those of Harbor 0.26, with whatever it loses and wherever it stops.
     pub harbor: bool,
 }

@@ -115,7 +115,7 @@ fn conversations(
         let begin = out.rows.len();
         for document in &source.chain {
             out.media += document.media;
-            let conversation = Conversation::new(document, rules, source.is_main());
+            let conversation = Conversation::new(document, rules, source.is_main(), options.system_role);
             let row = Row {
                 trace_source: Some(name.clone()),
                 ..self::row(document, trial, options, source.is_main())
@@ -168,6 +168,7 @@ fn row(document: &Trajectory, trial: &Indexed, options: ExportOptions, is_main: 
         run_id: Some(trial.run_id.clone()),
         trial_name: Some(trial.trial_name.clone()),
         result: trial.result.clone(),
+        reward: trial.head.counted_reward().map(|reward| job::python_float(reward).into()),
         tool_definitions: document
             .tools
             .as_ref()

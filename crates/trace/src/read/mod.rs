@@ -18,6 +18,8 @@ mod set;
 pub use report::{ReadReport, SkippedRow};
 pub use set::{Place, Wanted, read_rows, set_files};
 
+pub(crate) use set::has_column;
+
 use crate::write::Column;
 
 /// Names under which a column is found as well.

@@ -432,3 +432,13 @@ impl Iterator for BoundedPages {
         self.get_next_page().transpose()
     }
 }
+
+/// Whether a file has a column.
+pub(super) fn has_column(file: File, name: &str) -> bool {
+    let look = AssertUnwindSafe(|| {
+        let reader = SerializedFileReader::new(file).ok()?;
+        let schema = reader.metadata().file_metadata().schema_descr();
+        Some(schema.root_schema().get_fields().iter().any(|field| field.name() == name))
+    });
+    std::panic::catch_unwind(look).ok().flatten().unwrap_or(false)
+}

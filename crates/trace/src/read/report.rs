@@ -45,3 +45,22 @@ impl std::fmt::Display for SkippedRow {
         write!(f, "{}: {}", self.place, self.why)
     }
 }
+
+impl ReadReport {
+    /// Adds what was found elsewhere.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.files += other.files;
+        self.rows += other.rows;
+        self.skipped.extend(other.skipped);
+        for (column, files) in other.missing {
+            *self.missing.entry(column).or_default() += files;
+        }
+        self.others.extend(other.others);
+        self.surrogates += other.surrogates;
+        self.not_utf8 += other.not_utf8;
+        self.empty_contents += other.empty_contents;
+        self.parts += other.parts;
+        self.tool_calls += other.tool_calls;
+        self.media += other.media;
+    }
+}

@@ -89,3 +89,19 @@ pub fn read_rows(
     }
     Ok(report)
 }
+
+/// Whether a file has a column, as far as that can be told without reading it: Parquet says it, and of JSON lines the first row.
+pub(crate) fn has_column(path: &Path, name: &str) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    if path.extension().is_some_and(|suffix| suffix == "parquet") {
+        return parquet::has_column(file, name);
+    }
+    let mut first = None;
+    let files = [path.to_owned()];
+    let _ = read_rows(&files, Wanted::Facts, &mut |_, row| {
+        first = crate::write::Column::of_texts(name).and_then(|column| column.text(&row).cloned());
+        // One row is enough.
+        Err(TraceError::NotTraces { path: path.to_owned(), detail: String::new() })
+    });
+    first.is_some()
+}

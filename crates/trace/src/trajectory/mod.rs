@@ -6,7 +6,7 @@ mod atif;
 mod model;
 
 pub use atif::AtifError;
-pub(crate) use atif::{content, from_json};
+pub(crate) use atif::{content, from_json, numbers};
 pub use model::{
     Content, Observed, Part, Speaker, Step, StepUsage, TokenRecord, ToolCall, ToolDefinitions, Totals,
     Trajectory,

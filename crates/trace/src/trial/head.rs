@@ -27,8 +27,8 @@ pub(crate) struct Head {
     pub(crate) reward: Option<f64>,
     /// Whether the reward is written as a truth value; Harbor's exporter takes 1 and 0 from it.
     pub(crate) reward_is_bool: bool,
-    /// Names of the steps of a task that has several.
-    pub(crate) steps: Vec<String>,
+    /// Whether a reward beside what went wrong counts.
+    pub(crate) policy: Option<bool>,
 }
 
 impl Head {
@@ -77,17 +77,26 @@ impl Head {
                 other => other.and_then(Json::as_number),
             },
             reward_is_bool,
-            steps: result
-                .list("step_results")
-                .unwrap_or_default()
-                .iter()
-                .filter_map(|step| step.text("step_name").map(str::to_owned))
-                .collect(),
+            policy: match result
+                .get("exception_info")
+                .and_then(|info| info.get("policy")?.get("has_valid_reward"))
+            {
+                Some(Json::Bool(valid)) => Some(*valid),
+                _ => None,
+            },
         })
     }
 
     /// The trial's `result` by Harbor's rule: the name of what went wrong, else the reward as Python writes a float.
     pub(crate) fn harbor_result(&self) -> Option<String> {
         self.exception.clone().or_else(|| self.reward.map(python_float))
+    }
+
+    /// The reward that counts: none where it is no number, or where what went wrong takes it away.
+    pub(crate) fn counted_reward(&self) -> Option<f64> {
+        let counts = self.exception.as_deref().is_none_or(|exception| {
+            self.policy.unwrap_or_else(|| job::policy_of(exception).has_valid_reward)
+        });
+        self.reward.filter(|_| counts && !self.reward_is_bool)
     }
 }

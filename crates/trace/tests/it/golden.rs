@@ -22,6 +22,7 @@ fn options(name: &str) -> (String, ExportOptions, bool) {
         tools: true,
         helpers: variant != Some("nosub"),
         harbor: true,
+        ..ExportOptions::default()
     };
     (parts[0].to_owned(), options, variant == Some("sharegpt"))
 }

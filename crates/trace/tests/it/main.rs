@@ -5,3 +5,4 @@
 mod golden;
 mod reading;
 mod sets;
+mod training;

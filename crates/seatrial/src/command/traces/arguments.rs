@@ -9,6 +9,18 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 pub enum Traces {
     /// Writes the trials of jobs as rows, Parquet or JSON lines.
     Export(Export),
+    /// Tells what came out of trials: means, groups, pass@k, turns, tokens, what went wrong.
+    Stats(Stats),
+    /// Compares two sets of trials on the tasks that both have.
+    Compare(Compare),
+    /// Turns trials into samples for trainers.
+    Convert(Convert),
+    /// Lists secrets, and signs that an agent went for the reward in place of the task.
+    Scan(Scan),
+    /// Shows what the agent of one trial did.
+    Show(Show),
+    /// Makes one set of several, sorted and every row once.
+    Merge(Merge),
 }
 
 /// `seatrial traces export`.
@@ -49,6 +61,162 @@ pub struct Export {
     pub verifier: bool,
 }
 
+/// `seatrial traces stats`.
+#[derive(Debug, Args)]
+pub struct Stats {
+    /// Directories of jobs or trials, or sets of rows.
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+    /// The reward from which on a task counts as solved.
+    #[arg(long, value_name = "REWARD", default_value_t = 1.0)]
+    pub threshold: f64,
+    /// Shows every task, repository and run too.
+    #[arg(long)]
+    pub all: bool,
+    /// Also writes a page with plots, which needs nothing else.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+}
+
+/// `seatrial traces compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The first: a directory of jobs, or a set of rows.
+    #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
+    pub first: PathBuf,
+    /// The second.
+    #[arg(value_name = "B", value_hint = ValueHint::AnyPath)]
+    pub second: PathBuf,
+    /// Shows every common task.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `seatrial traces convert`.
+#[derive(Debug, Args)]
+pub struct Convert {
+    /// Directories of jobs or trials, or sets of rows.
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+    /// The form of the samples.
+    #[arg(long, value_enum)]
+    pub to: Form,
+    /// Where the samples go: FILE.jsonl or FILE.parquet.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub out: PathBuf,
+    /// Steps of cleaning, separated by commas, or `all`; each change is counted.
+    #[arg(long, value_name = "STEPS", value_delimiter = ',', value_parser = cleaning)]
+    pub clean: Vec<Cleaning>,
+    /// Keeps trials by what came out.
+    #[arg(long, value_enum, value_name = "WHICH")]
+    pub filter: Option<Filter>,
+    /// With --to rl: how advantages are computed.
+    #[arg(long, value_enum, default_value_t)]
+    pub advantage: Advantage,
+    /// With --to rl: leaves out groups whose rewards are all equal.
+    #[arg(long)]
+    pub drop_constant_groups: bool,
+}
+
+/// `seatrial traces scan`.
+#[derive(Debug, Args)]
+pub struct Scan {
+    /// Directories of jobs or trials, or sets of rows.
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// `seatrial traces show`.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// The directory of a trial.
+    #[arg(value_name = "TRIAL", value_hint = ValueHint::DirPath)]
+    pub trial: PathBuf,
+    /// Writes a page in place of printing.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    /// Prints directly, without the program of PAGER.
+    #[arg(long)]
+    pub no_pager: bool,
+}
+
+/// `seatrial traces merge`.
+#[derive(Debug, Args)]
+pub struct Merge {
+    /// Sets of rows: files, or directories of shards.
+    #[arg(required = true, value_name = "SET", value_hint = ValueHint::AnyPath)]
+    pub sets: Vec<PathBuf>,
+    /// Where the rows go: FILE.parquet, FILE.jsonl, or a new directory of Parquet shards with a card.
+    #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub out: PathBuf,
+    /// Bytes of a shard, about; with a suffix such as 400MB.
+    #[arg(long, value_name = "BYTES", default_value = "400MB", value_parser = bytes)]
+    pub shard_bytes: u64,
+}
+
+/// A form of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// `messages` with `role` and `content`.
+    Sft,
+    /// `conversations` with `from` and `value`.
+    Sharegpt,
+    /// `conversations` whose roles alternate strictly, so that LLaMA-Factory keeps every sample.
+    LlamaFactory,
+    /// `prompt`, `response` and a `loss_mask` that is 1 where the agent speaks.
+    Masked,
+    /// Groups with rewards and advantages.
+    Rl,
+    /// Pairs of a better and a worse trial.
+    Preference,
+    /// Tokens of every turn, where jobs recorded them.
+    Tokens,
+}
+
+impl From<Form> for trace::Form {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Sft => Self::Sft,
+            Form::Sharegpt => Self::Sharegpt,
+            Form::LlamaFactory => Self::LlamaFactory,
+            Form::Masked => Self::Masked,
+            Form::Rl => Self::Rl,
+            Form::Preference => Self::Preference,
+            Form::Tokens => Self::Tokens,
+        }
+    }
+}
+
+/// How advantages are computed.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub enum Advantage {
+    /// Distance from the group's mean in standard deviations of the sample.
+    #[default]
+    Std,
+    /// Distance from the group's mean.
+    Mean,
+}
+
+/// A step of cleaning, or all of them.
+#[derive(Debug, Clone, Copy)]
+pub enum Cleaning {
+    /// All.
+    All,
+    /// One.
+    Step(trace::CleanStep),
+}
+
+fn cleaning(text: &str) -> Result<Cleaning, String> {
+    if text == "all" {
+        return Ok(Cleaning::All);
+    }
+    let steps = trace::CleanStep::ALL;
+    steps.into_iter().find(|step| step.name() == text).map(Cleaning::Step).ok_or_else(|| {
+        let names: Vec<_> = steps.iter().map(|step| step.name()).collect();
+        format!("no step is called `{text}`; there are all, {}", names.join(", "))
+    })
+}
+
 /// Which turns become rows.
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub enum Episodes {
@@ -68,6 +236,16 @@ pub enum Filter {
     Failure,
     /// Where something went wrong.
     Exception,
+}
+
+impl From<Filter> for trace::Filter {
+    fn from(filter: Filter) -> Self {
+        match filter {
+            Filter::Success => Self::Success,
+            Filter::Failure => Self::Failure,
+            Filter::Exception => Self::Exception,
+        }
+    }
 }
 
 /// Another exporter.

@@ -6,13 +6,13 @@ use serde_json::json;
 use task::printable;
 use trace::{ExportOptions, ExportReport, LeftOut};
 
-use super::arguments::{Episodes, Export, Filter};
+use super::arguments::{Episodes, Export};
 use super::failure;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Output, count};
 
 /// More trials than these are counted and not named.
-const NAMED: usize = 20;
+pub const NAMED: usize = 20;
 
 /// Writes the rows and tells what became of every trial.
 pub fn run(output: Output, directory: &Path, arguments: &Export) -> Result {
@@ -22,15 +22,12 @@ pub fn run(output: Output, directory: &Path, arguments: &Export) -> Result {
             Episodes::Last => trace::Episodes::Last,
             Episodes::All => trace::Episodes::All,
         },
-        filter: arguments.filter.map(|filter| match filter {
-            Filter::Success => trace::Filter::Success,
-            Filter::Failure => trace::Filter::Failure,
-            Filter::Exception => trace::Filter::Exception,
-        }),
+        filter: arguments.filter.map(Into::into),
         instruction: arguments.instruction,
         verifier_output: arguments.verifier || !harbor,
         tools: arguments.tools,
         helpers: !arguments.no_subagents,
+        system_role: false,
         harbor,
     };
     let jobs: Vec<_> = arguments.jobs.iter().map(|job| directory.join(job)).collect();

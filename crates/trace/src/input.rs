@@ -1,0 +1,46 @@
+//! What a path that a user names holds: a set of rows, or jobs.
+
+use std::path::{Path, PathBuf};
+
+use crate::TraceError;
+use crate::read::set_files;
+
+/// What a path holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// The files of a set of rows.
+    Set(Vec<PathBuf>),
+    /// A directory of jobs or trials.
+    Jobs(PathBuf),
+}
+
+impl Input {
+    /// Looks at a path. A directory is a set when it or its `data` holds Parquet, or JSON lines where no job left its files.
+    pub fn of(path: &Path) -> Result<Self, TraceError> {
+        if !path.exists() {
+            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(TraceError::Io { path: path.to_owned(), source: missing });
+        }
+        let Some(files) = set_files(path)? else {
+            if path.is_dir() {
+                return Ok(Self::Jobs(path.to_owned()));
+            }
+            let detail = "is neither a set of rows (.parquet, .jsonl) nor a directory".to_owned();
+            return Err(TraceError::NotTraces { path: path.to_owned(), detail });
+        };
+        let is_job =
+            ["result.json", "config.json", "agent", "verifier"].iter().any(|name| path.join(name).exists());
+        let has_parquet = files.iter().any(|file| file.extension().is_some_and(|suffix| suffix == "parquet"));
+        if path.is_dir() && (is_job || (!has_parquet && has_directories(path))) {
+            return Ok(Self::Jobs(path.to_owned()));
+        }
+        Ok(Self::Set(files))
+    }
+}
+
+fn has_directories(path: &Path) -> bool {
+    let Ok(entries) = fs_err::read_dir(path) else { return false };
+    entries
+        .flatten()
+        .any(|entry| entry.file_name() != "data" && entry.file_type().is_ok_and(|kind| kind.is_dir()))
+}

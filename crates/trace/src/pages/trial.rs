@@ -1,0 +1,223 @@
+//! One trial, step after step, for a terminal and as a page.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::html::{escape, page};
+use crate::TraceError;
+use crate::json::Mended;
+use crate::stats::{Outcome, TrialFacts};
+use crate::trajectory::{Speaker, Step, Trajectory};
+use crate::trial::{Root, Source, sources, verifier_output};
+
+/// Longer outputs of commands are cut on a terminal, in lines.
+const OUTPUT_LINES: usize = 40;
+
+/// What is shown of a trial.
+#[derive(Debug)]
+pub struct TrialPage {
+    facts: TrialFacts,
+    failure: Option<String>,
+    started: Option<String>,
+    sources: Vec<Source>,
+    faults: Vec<String>,
+    verifier: Option<String>,
+}
+
+/// Reads the trial in a directory.
+pub fn read_trial_page(directory: &Path) -> Result<TrialPage, TraceError> {
+    let view = job::read_trial(directory)?;
+    let root = Root::open(directory).map_err(TraceError::io(directory))?;
+    let opened = root.below(&[]).map_err(TraceError::io(directory))?;
+    let mut faults = Vec::new();
+    let mut found = Vec::new();
+    let mut read = |directory: &job::Directory, step: Option<&str>, faults: &mut Vec<_>| match sources(
+        directory,
+        true,
+        &mut Mended::default(),
+        faults,
+    ) {
+        Ok(read) => found.extend(read.into_iter().map(|source| match step {
+            Some(step) => Source { name: format!("step {step}: {}", source.name), ..source },
+            None => source,
+        })),
+        Err(fault) => faults.push(fault),
+    };
+    read(&opened, None, &mut faults);
+    if let Ok(steps) = opened.child("steps".as_ref()) {
+        for name in steps.entries().map(|entries| entries.directories).unwrap_or_default() {
+            if let Ok(step) = steps.child(&name) {
+                read(&step, Some(&name.to_string_lossy()), &mut faults);
+            }
+        }
+    }
+    let verifier = verifier_output(&opened, &mut faults);
+    let main = found.iter().find(|source| source.is_main()).map(|source| source.chain.as_slice());
+    Ok(TrialPage {
+        facts: TrialFacts::of_trial(&view, "", main.unwrap_or_default()),
+        failure: view.state.failure().map(|failure| failure.message.clone()).filter(|text| !text.is_empty()),
+        started: view.started_at.map(|at| at.to_string()),
+        sources: found,
+        faults: faults.iter().map(ToString::to_string).collect(),
+        verifier,
+    })
+}
+
+impl TrialPage {
+    /// What is known of the trial, as names and values.
+    fn head(&self) -> Vec<(&'static str, String)> {
+        let facts = &self.facts;
+        let mut head = Vec::new();
+        let mut add = |name, value: Option<String>| head.extend(value.map(|value| (name, value)));
+        let text = |text: &Option<crate::Text>| text.as_deref().map(str::to_owned);
+        add("task", text(&facts.task));
+        add("agent", text(&facts.agent));
+        add("model", text(&facts.model));
+        add(
+            "outcome",
+            Some(match &facts.outcome {
+                Outcome::Rewarded { reward, exception: None } => format!("reward {reward}"),
+                Outcome::Rewarded { reward, exception: Some(exception) } => {
+                    format!("reward {reward}, and {exception}")
+                }
+                Outcome::Errored { exception, .. } => exception.to_string(),
+                Outcome::Ungraded => "neither a reward nor a failure".into(),
+                Outcome::Incomplete => "no readable result".into(),
+            }),
+        );
+        add("what went wrong", self.failure.clone());
+        add("started", self.started.clone());
+        add("wall time", facts.wall_ms.map(|wall| format!("{:.1} s", wall as f64 / 1000.0)));
+        add("turns", facts.turns.map(|turns| turns.to_string()));
+        add("prompt tokens", facts.usage.prompt.map(|tokens| tokens.to_string()));
+        add("completion tokens", facts.usage.completion.map(|tokens| tokens.to_string()));
+        add("cost", facts.usage.cost_usd.map(|cost| format!("{cost} dollars")));
+        head
+    }
+
+    /// The page for a terminal.
+    pub fn text(&self) -> String {
+        let mut out = format!("trial {}\n", self.facts.trial);
+        for (name, value) in self.head() {
+            let _ = writeln!(out, "{name:>17}  {}", value.lines().next().unwrap_or_default());
+        }
+        for fault in &self.faults {
+            let _ = writeln!(out, "{:>17}  {fault}", "malformed");
+        }
+        for source in &self.sources {
+            if !source.is_main() {
+                let _ = writeln!(out, "\n==== {} ====", source.name);
+            }
+            for step in steps(source) {
+                step_text(step, &mut out);
+            }
+        }
+        if let Some(verifier) = &self.verifier {
+            out.push_str("\n---- verifier\n");
+            indent(verifier, OUTPUT_LINES, &mut out);
+        }
+        out
+    }
+
+    /// The page for a browser.
+    pub fn html(&self) -> String {
+        let mut body = format!("<h1>{}</h1>\n<div class=\"facts\">\n", escape(&self.facts.trial));
+        for (name, value) in self.head() {
+            let _ = writeln!(body, "<div class=\"fact\"><b>{}</b>{name}</div>", escape(&value));
+        }
+        body.push_str("</div>\n");
+        for fault in &self.faults {
+            let _ = writeln!(body, "<p>malformed: {}</p>", escape(fault));
+        }
+        for source in &self.sources {
+            if !source.is_main() {
+                let _ = writeln!(body, "<h2>{}</h2>", escape(&source.name));
+            }
+            for step in steps(source) {
+                step_html(step, &mut body);
+            }
+        }
+        if let Some(verifier) = &self.verifier {
+            let _ = writeln!(body, "<h2>Verifier</h2>\n<pre class=\"seen\">{}</pre>", escape(verifier));
+        }
+        page(&self.facts.trial, &body)
+    }
+}
+
+fn steps(source: &Source) -> impl Iterator<Item = &Step> {
+    source.chain.iter().flat_map(|document: &Trajectory| &document.steps)
+}
+
+fn speaker(step: &Step) -> &'static str {
+    match step.source {
+        Speaker::System => "system",
+        Speaker::User => "user",
+        Speaker::Agent => "agent",
+    }
+}
+
+/// Who, when, and with how many tokens.
+fn heading(step: &Step) -> String {
+    let mut parts = vec![speaker(step).to_owned()];
+    parts.extend(step.timestamp.clone());
+    if let (Some(prompt), Some(completion)) = (step.usage.prompt, step.usage.completion) {
+        parts.push(format!("{prompt} + {completion} tokens"));
+    }
+    if step.copied {
+        parts.push("repeated from before".into());
+    }
+    parts.join("  ")
+}
+
+fn step_text(step: &Step, out: &mut String) {
+    let _ = writeln!(out, "\n---- {}", heading(step));
+    if let Some(thought) = step.reasoning.as_deref().filter(|thought| !thought.is_empty()) {
+        for line in thought.lines() {
+            let _ = writeln!(out, "  ~ {line}");
+        }
+    }
+    let message = step.message.text();
+    if !message.is_empty() {
+        indent(&message, usize::MAX, out);
+    }
+    for call in &step.calls {
+        let _ = writeln!(out, "  > {} {}", call.name, call.arguments);
+    }
+    for content in step.results.iter().filter_map(|result| result.content.as_ref()) {
+        indent(&content.text(), OUTPUT_LINES, out);
+    }
+}
+
+/// Adds a text line by line; of a long one the beginning and the end.
+fn indent(text: &str, most: usize, out: &mut String) {
+    let lines: Vec<_> = text.lines().collect();
+    let cut = lines.len() > most;
+    let (head, tail) = if cut { (most / 2, most / 2) } else { (lines.len(), 0) };
+    for line in &lines[..head] {
+        let _ = writeln!(out, "  {line}");
+    }
+    if cut {
+        let _ = writeln!(out, "  … {} lines …", lines.len() - head - tail);
+        for line in &lines[lines.len() - tail..] {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+}
+
+fn step_html(step: &Step, out: &mut String) {
+    let _ = writeln!(out, "<section class=\"step {}\"><h3>{}</h3>", speaker(step), escape(&heading(step)));
+    let mut block = |class: &str, text: &str| {
+        if !text.is_empty() {
+            let _ = writeln!(out, "<pre class=\"{class}\">{}</pre>", escape(text));
+        }
+    };
+    block("thought", step.reasoning.as_deref().unwrap_or_default());
+    block("said", &step.message.text());
+    for call in &step.calls {
+        block("call", &format!("{} {}", call.name, call.arguments));
+    }
+    for content in step.results.iter().filter_map(|result| result.content.as_ref()) {
+        block("seen", &content.text());
+    }
+    out.push_str("</section>\n");
+}

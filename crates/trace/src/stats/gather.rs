@@ -1,0 +1,158 @@
+//! The facts of all trials that a user names, from jobs and from sets of rows.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::TrialFacts;
+use crate::TraceError;
+use crate::export::LeftOut;
+use crate::input::Input;
+use crate::json::Mended;
+use crate::read::{ReadReport, Wanted, read_rows};
+use crate::row::Text;
+use crate::trial::{Found, Root, find, sources};
+
+/// The facts of trials, and what stood in the way.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Gathered {
+    /// One entry a trial, sorted by run and name.
+    #[serde(skip)]
+    pub trials: Vec<TrialFacts>,
+    /// Trials that are equal to others of the same run and name.
+    pub copies: u64,
+    /// Trials of the same run and name that say something else; the first one counts.
+    pub contradictions: Vec<LeftOut>,
+    /// Trajectories that were malformed; their trials count all the same.
+    pub malformed: Vec<LeftOut>,
+    /// What could not be looked into.
+    pub odd: Vec<LeftOut>,
+    /// Rows of helpers and of earlier turns, which are no trials of their own.
+    pub other_rows: u64,
+    /// What was found while sets were read.
+    pub read: ReadReport,
+}
+
+/// Gathers the facts of everything below `paths`.
+pub fn gather(paths: &[PathBuf]) -> Result<Gathered, TraceError> {
+    let mut gathered = Gathered::default();
+    let mut known: BTreeMap<(Text, Text), Entry> = BTreeMap::new();
+    for path in paths {
+        match Input::of(path)? {
+            Input::Jobs(path) => jobs(&path, &mut known, &mut gathered)?,
+            Input::Set(files) => rows(&files, &mut known, &mut gathered)?,
+        }
+    }
+    gathered.trials = known.into_values().map(|entry| entry.facts).collect();
+    gathered.contradictions.sort();
+    gathered.malformed.sort();
+    gathered.odd.sort();
+    Ok(gathered)
+}
+
+struct Entry {
+    facts: TrialFacts,
+    place: String,
+    /// The turn of the row that it is from; of a trial on disk the last.
+    episode: u64,
+}
+
+fn add(known: &mut BTreeMap<(Text, Text), Entry>, gathered: &mut Gathered, entry: Entry) {
+    use std::collections::btree_map::Entry as Slot;
+    match known.entry((entry.facts.run_id.clone(), entry.facts.trial.clone())) {
+        Slot::Vacant(slot) => drop(slot.insert(entry)),
+        Slot::Occupied(mut slot) => {
+            let first = slot.get_mut();
+            if first.episode != entry.episode {
+                gathered.other_rows += 1;
+                if entry.episode > first.episode {
+                    *first = entry;
+                }
+            } else if first.facts == entry.facts {
+                gathered.copies += 1;
+            } else {
+                let why = format!("says something else than {} of the same run and name", first.place);
+                gathered.contradictions.push(LeftOut { path: entry.place, why });
+            }
+        }
+    }
+}
+
+fn jobs(
+    path: &std::path::Path,
+    known: &mut BTreeMap<(Text, Text), Entry>,
+    gathered: &mut Gathered,
+) -> Result<(), TraceError> {
+    let root = Root::open(path).map_err(TraceError::io(path))?;
+    let mut found = Vec::new();
+    find(0, &root, &mut found);
+    for found in found {
+        let (place, head) = match found {
+            Found::Trial(place, head, _) => (place, head),
+            Found::Odd(path, why) => {
+                gathered.odd.push(LeftOut { path: path.display().to_string(), why });
+                continue;
+            }
+        };
+        let directory = root.path_of(&place.names);
+        let shown = directory.display().to_string();
+        let view = match job::read_trial(&directory) {
+            Ok(view) => view,
+            Err(error) => {
+                gathered.odd.push(LeftOut { path: shown, why: error.to_string() });
+                continue;
+            }
+        };
+        let mut sources = Vec::new();
+        if let Ok(directory) = root.below(&place.names) {
+            let mut read = |directory: &job::Directory| match self::sources(
+                directory,
+                false,
+                &mut Mended::default(),
+                &mut Vec::new(),
+            ) {
+                Ok(read) => sources.extend(read.into_iter().flat_map(|source| source.chain)),
+                Err(fault) => {
+                    gathered.malformed.push(LeftOut { path: shown.clone(), why: fault.to_string() });
+                }
+            };
+            read(&directory);
+            if let Ok(steps) = directory.child("steps".as_ref()) {
+                for name in steps.entries().map(|entries| entries.directories).unwrap_or_default() {
+                    if let Ok(step) = steps.child(&name) {
+                        read(&step);
+                    }
+                }
+            }
+        }
+        let above =
+            directory.parent().and_then(std::path::Path::file_name).unwrap_or_default().to_string_lossy();
+        let run = head.and_then(|head| head.run_id).unwrap_or_else(|| above.into_owned());
+        let facts = TrialFacts::of_trial(&view, &run, &sources);
+        add(known, gathered, Entry { facts, place: shown, episode: u64::MAX });
+    }
+    Ok(())
+}
+
+fn rows(
+    files: &[PathBuf],
+    known: &mut BTreeMap<(Text, Text), Entry>,
+    gathered: &mut Gathered,
+) -> Result<(), TraceError> {
+    let report = read_rows(files, Wanted::Turns, &mut |place, row| {
+        if crate::convert::is_helper(&row) {
+            gathered.other_rows += 1;
+            return Ok(());
+        }
+        let mut facts = TrialFacts::of_row(&row);
+        // A set without names of trials has a trial a row.
+        if row.trial_name.is_none() {
+            facts.trial = place.to_string().into();
+        }
+        add(known, gathered, Entry { facts, place: place.to_string(), episode: row.key().episode });
+        Ok(())
+    })?;
+    gathered.read.add(report);
+    Ok(())
+}

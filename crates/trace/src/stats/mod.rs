@@ -1,0 +1,22 @@
+//! What a set of trials amounts to: counts, means, groups, pass@k, distributions. Pure, but for the gathering of facts.
+
+mod compare;
+mod distribution;
+mod estimate;
+mod facts;
+mod gather;
+mod group;
+mod report;
+mod stage;
+mod tally;
+
+pub use compare::{Comparison, TaskPair, compare};
+pub use distribution::Distribution;
+pub use estimate::{Interval, Method, PassAt};
+pub use facts::{Outcome, TrialFacts};
+pub use gather::{Gathered, gather};
+pub(crate) use group::advantage;
+pub use group::{Group, Groups, Spread, groups};
+pub use report::{Breakdown, ExceptionCount, Stats, Truncation, stats};
+pub use stage::Stage;
+pub use tally::{MeanOver, TrialTally};
