@@ -140,7 +140,8 @@ fn cases_of_training() {
     );
     let out = tempfile::tempdir().unwrap();
     let duplicates = set("duplicate-trials");
-    let error = convert(&[duplicates.clone()], &options(Form::Sft), &out.path().join("x.jsonl")).unwrap_err();
+    let error = convert(std::slice::from_ref(&duplicates), &options(Form::Sft), &out.path().join("x.jsonl"))
+        .unwrap_err();
     assert!(error.to_string().contains("line 1 and ") && error.to_string().contains("line 3 say"), "{error}");
     let gathered = gather(std::slice::from_ref(&duplicates)).unwrap();
     assert_eq!((gathered.trials.len(), gathered.copies, gathered.contradictions.len()), (1, 1, 1));

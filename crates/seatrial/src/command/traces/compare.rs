@@ -28,7 +28,7 @@ pub fn run(output: Output, directory: &Path, arguments: &Compare) -> Result {
     let shown: Vec<_> = comparison
         .tasks
         .iter()
-        .filter(|pair| arguments.all || pair.first.0 != pair.second.0)
+        .filter(|pair| arguments.all || pair.first.0.total_cmp(&pair.second.0).is_ne())
         .map(row)
         .collect();
     if !shown.is_empty() {
