@@ -10,7 +10,7 @@ use crate::read::set_files;
 pub enum Input {
     /// The files of a set of rows.
     Set(Vec<PathBuf>),
-    /// A directory of jobs or trials.
+    /// A directory of jobs or trials, or the file of one trajectory.
     Jobs(PathBuf),
 }
 
@@ -22,10 +22,11 @@ impl Input {
             return Err(TraceError::Io { path: path.to_owned(), source: missing });
         }
         let Some(files) = set_files(path)? else {
-            if path.is_dir() {
+            let is_trajectory = path.extension().is_some_and(|suffix| suffix == "json" || suffix == "traj");
+            if path.is_dir() || (path.is_file() && is_trajectory) {
                 return Ok(Self::Jobs(path.to_owned()));
             }
-            let detail = "is neither a set of rows (.parquet, .jsonl) nor a directory".to_owned();
+            let detail = "is neither a set of rows (.parquet, .jsonl), nor a trajectory (.json, .traj), nor a directory".to_owned();
             return Err(TraceError::NotTraces { path: path.to_owned(), detail });
         };
         let is_job =

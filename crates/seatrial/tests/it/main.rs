@@ -33,5 +33,6 @@ mod rehearsal;
 mod resume;
 mod sources;
 mod tasks;
+mod traces;
 mod trials;
 mod workspaces;

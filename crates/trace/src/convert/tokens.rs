@@ -46,6 +46,10 @@ pub(super) fn tokens(
     }
     for trial in &index.trials {
         let Ok(directory) = index.roots[trial.place.root].below(&trial.place.names) else { continue };
+        if trial.place.file.is_some() {
+            report.leave_out("no tokens");
+            continue;
+        }
         let turns = match turns(&directory) {
             Ok(turns) => turns,
             Err(why) => {

@@ -37,7 +37,7 @@ pub(crate) struct Index {
 impl Index {
     /// The directory of a trial as the user would name it.
     pub(crate) fn path_of(&self, place: &Place) -> PathBuf {
-        self.roots[place.root].path_of(&place.names)
+        place.path(&self.roots[place.root])
     }
 
     /// Finds all trials below `paths`, applies the filter, and sorts.
@@ -72,6 +72,12 @@ impl Index {
         }
         for found in found {
             match found {
+                Found::File(place) => {
+                    report.trials += 1;
+                    let path = self.path_of(&place);
+                    let head = Head::of_file(&path);
+                    self.trials.push(indexed(place, head, &path));
+                }
                 Found::Odd(path, why) => {
                     report.odd.push(LeftOut { path: path.display().to_string(), why });
                 }

@@ -9,7 +9,7 @@ use crate::conversation::{Conversation, Rules};
 use crate::json::Mended;
 use crate::row::{MAIN, Row, Text};
 use crate::trajectory::{Content, Speaker, Trajectory};
-use crate::trial::{Fault, Source, sources, verifier_output};
+use crate::trial::{Fault, Source, lone, sources, verifier_output};
 
 /// Harbor's agents that leave no trajectory, and at which its exporter stops.
 const WITHOUT_TRAJECTORY: [&str; 2] = ["oracle", "nop"];
@@ -48,6 +48,16 @@ pub(super) fn rows(index: &Index, trial: &Indexed, options: ExportOptions) -> Re
     };
     if options.harbor {
         as_harbor(&directory, trial, options, &mut out)?;
+        return Ok(out);
+    }
+    if let Some(file) = &trial.place.file {
+        match lone(&directory, file, &mut out.mended) {
+            Ok(source) => conversations(&[source], None, trial, options, None, &mut out),
+            Err(fault) => out.none = Some(NoRows::Malformed(fault.detail)),
+        }
+        if out.rows.is_empty() && out.none.is_none() {
+            out.none = Some(NoRows::NoTurn);
+        }
         return Ok(out);
     }
     let verifier = verifier_text(&directory, options, &mut out.faults);

@@ -18,6 +18,7 @@ mod set;
 pub use report::{ReadReport, SkippedRow};
 pub use set::{Place, Wanted, read_rows, set_files};
 
+pub(crate) use convert::call;
 pub(crate) use set::has_column;
 
 use crate::write::Column;

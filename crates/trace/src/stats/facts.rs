@@ -5,6 +5,7 @@ use job::{TrialState, TrialView};
 use super::Stage;
 use crate::row::{Row, Text, Verdict};
 use crate::trajectory::{StepUsage, Trajectory};
+use crate::trial::Head;
 
 /// Why a model stopped when its answer was cut.
 const CUT: [&str; 3] = ["length", "max_tokens", "model_length"];
@@ -136,6 +137,26 @@ impl TrialFacts {
                 cost_usd: view.tokens.cost_usd.or(own.cost_usd),
             },
             wall_ms: view.wall_ms,
+            format: first.and_then(|document| text(&document.version)),
+        }
+    }
+
+    /// The facts of a trajectory that no trial is around: what came out is not known.
+    pub(crate) fn of_file(head: &Head, chain: &[Trajectory]) -> Self {
+        let text = |text: &Option<String>| text.as_deref().map(Text::from);
+        let first = chain.first();
+        Self {
+            run_id: head.run_id.as_deref().unwrap_or_default().into(),
+            trial: head.trial_name.as_deref().unwrap_or_default().into(),
+            task: text(&head.task),
+            agent: first.and_then(|document| text(&document.agent)),
+            model: first.and_then(|document| text(&document.model)),
+            outcome: Outcome::Ungraded,
+            stage: None,
+            turns: Some(chain.iter().map(|document| document.turns() as u64).sum()),
+            usage: usage(chain),
+            wall_ms: None,
+            truncated: false,
             format: first.and_then(|document| text(&document.version)),
         }
     }

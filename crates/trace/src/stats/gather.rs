@@ -12,7 +12,7 @@ use crate::input::Input;
 use crate::json::Mended;
 use crate::read::{ReadReport, Wanted, read_rows};
 use crate::row::Text;
-use crate::trial::{Found, Root, find, sources};
+use crate::trial::{Found, Head, Root, find, lone, sources};
 
 /// The facts of trials, and what stood in the way.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -90,6 +90,27 @@ fn jobs(
     for found in found {
         let (place, head) = match found {
             Found::Trial(place, head, _) => (place, head),
+            Found::File(place) => {
+                let path = place.path(&root);
+                let read =
+                    root.below(&place.names).map_err(|error| error.to_string()).and_then(|directory| {
+                        lone(&directory, place.file.as_deref().unwrap_or_default(), &mut Mended::default())
+                            .map_err(|fault| fault.detail)
+                    });
+                match read {
+                    Ok(source) => {
+                        let head = Head::of_file(&path);
+                        let facts = TrialFacts::of_file(&head, &source.chain);
+                        add(
+                            known,
+                            gathered,
+                            Entry { facts, place: path.display().to_string(), episode: u64::MAX },
+                        );
+                    }
+                    Err(why) => gathered.malformed.push(LeftOut { path: path.display().to_string(), why }),
+                }
+                continue;
+            }
             Found::Odd(path, why) => {
                 gathered.odd.push(LeftOut { path: path.display().to_string(), why });
                 continue;

@@ -3,10 +3,12 @@
 //! The model is that of ATIF; whatever else agents write is turned into it.
 
 mod atif;
+mod foreign;
 mod model;
 
 pub use atif::AtifError;
 pub(crate) use atif::{content, from_json, numbers};
+pub(crate) use foreign::any;
 pub use model::{
     Content, Observed, Part, Speaker, Step, StepUsage, TokenRecord, ToolCall, ToolDefinitions, Totals,
     Trajectory,

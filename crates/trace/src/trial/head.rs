@@ -87,6 +87,24 @@ impl Head {
         })
     }
 
+    /// The head of a trajectory that no trial is around: the file's name without its suffix is the task and the trial, and the
+    /// directory above is the run.
+    pub(crate) fn of_file(path: &std::path::Path) -> Self {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let stem = [".trajectory.json", ".traj.json", ".traj", ".json"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end));
+        let stem = stem.unwrap_or(&name).to_owned();
+        // SWE-agent keeps each trajectory in a directory of the same name, and others in one called `trajs`.
+        let above = path
+            .ancestors()
+            .skip(1)
+            .filter_map(std::path::Path::file_name)
+            .map(|name| name.to_string_lossy());
+        let run = above.map(std::borrow::Cow::into_owned).find(|name| *name != stem && name != "trajs");
+        Self { trial_name: Some(stem.clone()), task: Some(stem), run_id: run, ..Self::default() }
+    }
+
     /// The trial's `result` by Harbor's rule: the name of what went wrong, else the reward as Python writes a float.
     pub(crate) fn harbor_result(&self) -> Option<String> {
         self.exception.clone().or_else(|| self.reward.map(python_float))

@@ -8,13 +8,17 @@ use job::Directory;
 use super::{Fault, load};
 use crate::json::Mended;
 use crate::row::MAIN;
-use crate::trajectory::{Trajectory, from_json};
+use crate::trajectory::{Trajectory, any};
 
 /// A chain of documents longer than this is cut off as a fault.
 const CHAIN: usize = 1000;
 
 /// Where a trial's own trajectory may lie.
-const MAIN_FILES: [(&str, &str); 2] = [("agent", "trajectory.json"), ("artifacts", "trajectory.json")];
+const MAIN_FILES: [(&str, &str); 3] = [
+    ("agent", "trajectory.json"),
+    ("artifacts", "trajectory.json"),
+    ("agent", "mini-swe-agent.trajectory.json"),
+];
 
 /// Logs of the verifier that are read, in their order.
 const VERIFIER_LOGS: [&str; 2] = ["test-stdout.txt", "test-stderr.txt"];
@@ -57,6 +61,15 @@ pub(crate) fn sources(
     Ok(found)
 }
 
+/// Reads the trajectory in a file that no trial is around.
+pub(crate) fn lone(directory: &Directory, file: &OsStr, mended: &mut Mended) -> Result<Source, Fault> {
+    let name = file.to_string_lossy();
+    match load(directory, &name, mended, any)? {
+        Some(trajectory) => Ok(Source { name: MAIN.into(), chain: vec![trajectory] }),
+        None => Err(Fault { file: name.into_owned(), detail: "is missing".into() }),
+    }
+}
+
 /// Reads a document and those that continue it.
 fn chain(
     directory: &Directory,
@@ -93,7 +106,7 @@ fn trajectory(
     name: &str,
     mended: &mut Mended,
 ) -> Result<Option<Trajectory>, Fault> {
-    load(directory, name, mended, |value| from_json(value).map_err(|error| error.to_string()))
+    load(directory, name, mended, any)
         .map_err(|fault| Fault { file: format!("{folder}/{}", fault.file), ..fault })
 }
 

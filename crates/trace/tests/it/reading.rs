@@ -115,3 +115,24 @@ fn what_is_no_set_is_named() {
     let error = read_rows(&[path], Wanted::Rows, &mut |_, _| Ok(())).unwrap_err().to_string();
     assert!(error.contains("x.parquet: is no Parquet file"), "{error}");
 }
+
+/// Every trajectory that agents left is read, or named.
+#[test]
+fn real_trajectories_of_other_agents() {
+    let Some(trajectories) = corpus::find("data/trajectories") else { return };
+    let temporary = tempfile::tempdir().unwrap();
+    let options = trace::ExportOptions::default();
+    let out = temporary.path().join("rows.parquet");
+    let (report, written) =
+        trace::export_set(&[trajectories.clone()], options, false, u64::MAX, &out).unwrap();
+    assert_eq!(report.quarantined, [], "all are well formed");
+    assert!(report.exported >= 18 && written.rows == report.rows, "{report:?}");
+    for file in [
+        "OpenHands__OpenHands/tests/runtime/trajs/basic_interactions.json",
+        "SWE-agent__mini-swe-agent/tests/test_data/github_issue.traj.json",
+    ] {
+        let out = temporary.path().join("one.jsonl");
+        let (report, _) = trace::export_set(&[trajectories.join(file)], options, false, 1, &out).unwrap();
+        assert_eq!((report.exported, report.rows), (1, 1), "{file}: {report:?}");
+    }
+}

@@ -111,6 +111,7 @@ fn every_trial_is_counted_once() {
     );
     std::fs::write(job.join("tiny__cut"), "").unwrap();
     std::fs::create_dir_all(job.join("tiny__open/agent")).unwrap();
+    std::fs::write(job.join("tiny__open/config.json"), "{}").unwrap();
     std::os::unix::fs::symlink("/etc", job.join("link")).unwrap();
     let out = temporary.path().join("rows.jsonl");
     let (report, _) = export_set(std::slice::from_ref(&job), all(), false, 1, &out).unwrap();
