@@ -9,7 +9,7 @@ use super::{ExportOptions, ExportReport, LeftOut};
 use crate::TraceError;
 use crate::json::Mended;
 use crate::row::Text;
-use crate::trial::{Found, Head, JobStats, Place, Root, find, find_agents, load};
+use crate::trial::{Found, Head, JobStats, Place, Root, find, find_agents, load, run_above};
 
 /// Harbor looks for the statistics of a job so many levels above a trial.
 const STATS_ABOVE: usize = 6;
@@ -169,7 +169,8 @@ fn other(path: &Path) -> Result<Head, String> {
     if matches!(view.state, TrialState::Running) {
         return Err("is being run and has no result yet".into());
     }
-    Ok(from_view(view))
+    let run_id = Some(run_above(path, view.generation)).filter(|run| !run.is_empty());
+    Ok(Head { run_id, ..from_view(view) })
 }
 
 fn from_view(view: TrialView) -> Head {

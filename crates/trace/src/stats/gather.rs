@@ -12,7 +12,7 @@ use crate::input::Input;
 use crate::json::Mended;
 use crate::read::{ReadReport, Wanted, read_rows};
 use crate::row::Text;
-use crate::trial::{Found, Head, Root, find, lone, sources};
+use crate::trial::{Found, Head, Root, find, lone, run_above, sources};
 
 /// The facts of trials, and what stood in the way.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -147,9 +147,7 @@ fn jobs(
                 }
             }
         }
-        let above =
-            directory.parent().and_then(std::path::Path::file_name).unwrap_or_default().to_string_lossy();
-        let run = head.and_then(|head| head.run_id).unwrap_or_else(|| above.into_owned());
+        let run = head.and_then(|head| head.run_id).unwrap_or_else(|| run_above(&directory, view.generation));
         let facts = TrialFacts::of_trial(&view, &run, &sources);
         add(known, gathered, Entry { facts, place: shown, episode: u64::MAX });
     }

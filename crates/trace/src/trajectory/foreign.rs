@@ -29,7 +29,7 @@ pub(crate) fn any(mut document: Json<'_>) -> Result<Trajectory, String> {
         (Json::List(items), _) => messages(items, "chat", &mut out)?,
         (_, Some(items)) if is_events(&items) && items[0].get("role").is_none() => events(items, &mut out),
         (document, Some(items)) if document.get("trajectory").is_some() => {
-            messages(items, "swe-agent", &mut out)?
+            messages(items, "swe-agent", &mut out)?;
         }
         (mut document, _) => {
             if let Some(items) = document.take_list("messages") {

@@ -1,8 +1,18 @@
 //! What a trial's `result.json` says about itself, as far as rows need it.
 
-use job::python_float;
+use std::path::Path;
+
+use job::{Generation, python_float};
 
 use crate::json::Json;
+
+/// The name of the run that a trial belongs to, by the directories above it: the next one, or in a run of Terminal-Bench, which
+/// has a directory for each task, the one above that.
+pub(crate) fn run_above(path: &Path, generation: Generation) -> String {
+    let levels = if generation == Generation::TerminalBench { 2 } else { 1 };
+    let above = path.ancestors().nth(levels).and_then(Path::file_name);
+    above.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
 
 /// The head of a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -89,18 +99,14 @@ impl Head {
 
     /// The head of a trajectory that no trial is around: the file's name without its suffix is the task and the trial, and the
     /// directory above is the run.
-    pub(crate) fn of_file(path: &std::path::Path) -> Self {
+    pub(crate) fn of_file(path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let stem = [".trajectory.json", ".traj.json", ".traj", ".json"]
             .iter()
             .find_map(|end| name.strip_suffix(end));
         let stem = stem.unwrap_or(&name).to_owned();
         // SWE-agent keeps each trajectory in a directory of the same name, and others in one called `trajs`.
-        let above = path
-            .ancestors()
-            .skip(1)
-            .filter_map(std::path::Path::file_name)
-            .map(|name| name.to_string_lossy());
+        let above = path.ancestors().skip(1).filter_map(Path::file_name).map(|name| name.to_string_lossy());
         let run = above.map(std::borrow::Cow::into_owned).find(|name| *name != stem && name != "trajs");
         Self { trial_name: Some(stem.clone()), task: Some(stem), run_id: run, ..Self::default() }
     }

@@ -9,5 +9,5 @@ mod sources;
 pub(crate) use document::{Fault, load, text};
 pub(crate) use find::{Found, Place, Root, find, find_agents};
 pub(crate) use harbor_stats::JobStats;
-pub(crate) use head::Head;
+pub(crate) use head::{Head, run_above};
 pub(crate) use sources::{Source, lone, sources, verifier_output};

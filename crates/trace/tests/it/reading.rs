@@ -124,7 +124,7 @@ fn real_trajectories_of_other_agents() {
     let options = trace::ExportOptions::default();
     let out = temporary.path().join("rows.parquet");
     let (report, written) =
-        trace::export_set(&[trajectories.clone()], options, false, u64::MAX, &out).unwrap();
+        trace::export_set(std::slice::from_ref(&trajectories), options, false, u64::MAX, &out).unwrap();
     assert_eq!(report.quarantined, [], "all are well formed");
     assert!(report.exported >= 18 && written.rows == report.rows, "{report:?}");
     for file in [

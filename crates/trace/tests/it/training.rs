@@ -230,4 +230,5 @@ fn an_exception_does_not_mean_that_there_is_no_reward() {
     ] {
         assert_eq!(count(Some(exception), reward), number, "{exception} {reward:?}");
     }
+    assert_eq!(gathered.contradictions, [], "trials of different runs are different trials");
 }
