@@ -23,7 +23,7 @@ use crate::project::{Project, section_digest};
 use crate::proof::{Proof, RETRIES, histories};
 use crate::stage::check::{self, CHECKS};
 use crate::stage::materialize::{self, MATERIALIZE, TASKS};
-use crate::stage::{plan, quarantine, resolve};
+use crate::stage::{images, plan, quarantine, resolve};
 
 /// Name of the document.
 pub const PROOFS: &str = "proofs.json";
@@ -130,11 +130,19 @@ pub fn write(
         document.tasks.iter().enumerate().map(|(place, task)| (task.task_id.clone(), place)).collect();
     let bench = project.workbench(jobs)?;
     let size = asked.batch.unwrap_or(candidates.len()).max(1);
+    let mut refused = Ok(());
     for (number, batch) in candidates.chunks(size).enumerate() {
-        if asked.batch.is_some() && enough(output, project, &materialized, &checks, &document)? {
-            break;
-        }
         if asked.batch.is_some() {
+            if enough(output, project, &materialized, &checks, &document)? {
+                break;
+            }
+            // What is proved for nothing is the trials of one batch at most.
+            if project.recipe.images.is_some()
+                && let Err(failure) = images::still_fits(output, project)
+            {
+                refused = Err(failure.hint("what was proved so far stays; the same command goes on"));
+                break;
+            }
             let (first, last) = (number * size + 1, number * size + batch.len());
             output.stage("prove", format_args!("tasks {first} to {last} of {}", candidates.len()));
         }
@@ -158,6 +166,7 @@ pub fn write(
         return Ok((document, 0));
     }
     artifact::store(&project.path(PROOFS), &document)?;
+    refused?;
     summarize(output, &document.tasks);
     let quarantined = quarantine::write(output, project, &materialized, &document)?;
     Ok((document, quarantined))

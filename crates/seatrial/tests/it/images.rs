@@ -123,6 +123,9 @@ fn images_are_planned_under_the_limit_of_a_registry() {
     assert!(refused.stderr.contains("create_repositories"), "{refused:?}");
     project.run(&["images", "plan"]).with_code(4);
     assert!(!project.path("images.json").exists());
+    // Batches of proofs ask the same before each of them.
+    project.run(&["check"]).with_code(0);
+    project.run(&["prove", "--batch", "1"]).with_code(4);
 
     project.edit("seatrial.toml", "tag_limit = 2", "tag_limit = 2\ncreate_repositories = true");
     let tags = project.run(&["images", "tags", "--json"]).with_code(0).json();
@@ -152,6 +155,9 @@ fn images_are_planned_under_the_limit_of_a_registry() {
     let refused = project.run(&["images", "plan"]).with_code(3);
     assert!(refused.stderr.contains("3 tags, 1 too many"), "{refused:?}");
     assert_eq!(project.read("images.json"), reached, "a refused plan is not written");
+    let refused = project.run(&["prove", "--batch", "1"]).with_code(3);
+    assert!(refused.stderr.contains("3 tags, 1 too many"), "{refused:?}");
+    assert!(project.trials().is_empty(), "nothing is tried for images that have no place");
 
     // The image itself is found; another one under its tag is not touched.
     registry.push(home, tag, "another");

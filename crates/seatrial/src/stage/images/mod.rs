@@ -13,7 +13,7 @@ use ledger::Ledger;
 use record::{MaterializeDocument, MaterializedTask, PlacedImage, Status};
 
 pub use build::run as build;
-pub use plan::run as plan;
+pub use plan::{run as plan, still_fits};
 pub use rewrite::{REWRITE, Rewrite, run as rewrite};
 pub use tags::run as tags;
 

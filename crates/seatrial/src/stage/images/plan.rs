@@ -25,6 +25,28 @@ const NAMED: usize = 10;
 
 /// Asks what is there and what the sources have, and writes the plan when all of it fits.
 pub fn run(output: Output, project: &Project, rehome: bool) -> Result {
+    let plan = projected(output, project, rehome)?;
+    show(output, &plan)?;
+    refuse(&plan)?;
+    artifact::store(&project.path(IMAGES), &plan)?;
+    let (available, pending) = plan.available_and_pending();
+    output.json(&json!({
+        "document": IMAGES,
+        "available": available,
+        "pending": pending,
+        "skipped": plan.missing.len(),
+        "gate": plan.gate,
+        "hub_budget": plan.hub_budget,
+    }))
+}
+
+/// Asks again what is there, and refuses as the command does where the images of the tasks do not fit any more. Writes nothing.
+pub fn still_fits(output: Output, project: &Project) -> Result {
+    refuse(&projected(output, project, false)?)
+}
+
+/// Asks what is there and what the sources have, and lays the images onto the shards.
+fn projected(output: Output, project: &Project, rehome: bool) -> Result<ShardPlan> {
     let shards = shards(project)?;
     let (materialized, digest) = materialize::load(project)?;
     let standing = Standing::load(output, project)?;
@@ -57,19 +79,7 @@ pub fn run(output: Output, project: &Project, rehome: bool) -> Result {
         missing: &missing,
         rehome,
     };
-    let plan = image::shards::plan(&request).or_exit(Exit::Usage)?;
-    show(output, &plan)?;
-    refuse(&plan)?;
-    artifact::store(&project.path(IMAGES), &plan)?;
-    let (available, pending) = plan.available_and_pending();
-    output.json(&json!({
-        "document": IMAGES,
-        "available": available,
-        "pending": pending,
-        "skipped": plan.missing.len(),
-        "gate": plan.gate,
-        "hub_budget": plan.hub_budget,
-    }))
+    image::shards::plan(&request).or_exit(Exit::Usage)
 }
 
 /// The images that tasks start from, as their authors name them. What exists on this machine only cannot come from a registry.
