@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::FileType;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
@@ -60,8 +61,8 @@ impl Snapshot {
         Self::read(directory, true)
     }
 
-    /// As [`take`](Self::take) for questions about names and kinds: no file is hashed, and every digest is that of
-    /// nothing.
+    /// As [`take`](Self::take) for questions about names and kinds: files are not even looked at, every digest is that of
+    /// nothing, and no file is executable.
     pub(crate) fn outline(directory: &Path) -> Result<Self, TaskError> {
         Self::read(directory, false)
     }
@@ -131,33 +132,36 @@ impl Walk<'_> {
             }
             let name = entry.file_name().into_vec();
             above.push(name.clone());
-            let node = self.node(&entry.path(), above)?;
+            // Mostly the directory itself knows, so that the entry need not be asked.
+            let kind = entry.file_type().map_err(io)?;
+            let node = self.node(&entry.path(), kind, above)?;
             above.pop();
             entries.insert(name, node);
         }
         Ok(entries)
     }
 
-    fn node(&mut self, path: &Path, relative: &mut Vec<Vec<u8>>) -> Result<Node, TaskError> {
+    fn node(&mut self, path: &Path, kind: FileType, relative: &mut Vec<Vec<u8>>) -> Result<Node, TaskError> {
         let io = |source| TaskError::Io { path: path.to_owned(), source };
-        let metadata = std::fs::symlink_metadata(path).map_err(io)?;
-        if metadata.is_dir() {
+        if kind.is_dir() {
             return Ok(Node::Directory(self.read(path, relative)?));
         }
-        if metadata.is_symlink() {
+        if kind.is_symlink() {
             return self.link(path, relative);
         }
-        if !metadata.is_file() {
+        if !kind.is_file() {
             return Err(TaskError::SpecialFile { path: printable(&relative.join(&b'/')) });
         }
-        let digest = if self.hashing {
-            std::fs::File::open(path).and_then(Digest::of_reader).map_err(io)?
+        let (digest, executable) = if self.hashing {
+            let metadata = std::fs::symlink_metadata(path).map_err(io)?;
+            let digest = std::fs::File::open(path).and_then(Digest::of_reader).map_err(io)?;
+            (digest, metadata.permissions().mode() & 0o100 != 0)
         } else {
-            Digest::of("")
+            (Digest::of(""), false)
         };
         let steers = matches!(relative.last().map(Vec::as_slice), Some(b".harborignore" | b".gitignore"));
         let rules = if steers { Some(artifact::read_bounded(path, MAX_IGNORE_BYTES)?) } else { None };
-        Ok(Node::File { digest, executable: metadata.permissions().mode() & 0o100 != 0, rules })
+        Ok(Node::File { digest, executable, rules })
     }
 
     fn link(&self, path: &Path, relative: &[Vec<u8>]) -> Result<Node, TaskError> {

@@ -143,22 +143,31 @@ fn solution_text(view: &TaskView) -> String {
     for root in view.roots() {
         let folder = [root.as_slice(), b"solution"].concat();
         for (_, file) in view.files_below(&folder) {
-            let Some(content) = &file.content else { continue };
-            let lines = String::from_utf8_lossy(content);
-            for line in lines.lines().map(squeezed).filter(|line| !line.is_empty() && !line.starts_with('#'))
-            {
-                text.push_str(&line);
-                text.push('\n');
+            let members = file.archive.iter().flat_map(|archive| &archive.members);
+            let members = members.map(|member| (member.content.as_deref(), member.digest));
+            for content in members.chain([(file.content.as_deref(), file.digest)]) {
+                match content {
+                    (Some(content), _) => add_lines(&mut text, &String::from_utf8_lossy(content)),
+                    (None, Some(digest)) => add_lines(&mut text, &digest.hex()),
+                    (None, None) => {}
+                }
             }
         }
     }
     text
 }
 
+fn add_lines(text: &mut String, lines: &str) {
+    for line in lines.lines().map(squeezed).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{task_with, view_of};
+    use crate::rules::testing::{changed_task, tar_of, task_with, view_of};
 
     fn digest(view: &TaskView) -> TaskDigest {
         TaskDigest::of(&Facts::of(view))
@@ -207,6 +216,23 @@ mod tests {
         assert_eq!(of(long), of(&long.replace("sed -i", "# why\n\nsed   -i")));
         assert_ne!(of(long), of(&long.replace("two", "three")));
         assert_eq!(of("#!/bin/sh\ntrue\n"), None);
+    }
+
+    #[test]
+    fn archives_of_a_solution_count_by_their_members() {
+        let of = |name: &str, content: &[u8]| {
+            let view = changed_task(|task| {
+                let script = "#!/bin/sh\ntar -xf /solution/fix.tar -C /app\n";
+                std::fs::write(task.join("solution/solve.sh"), script).unwrap();
+                std::fs::write(task.join("solution/fix.tar"), tar_of(&[(name, content)])).unwrap();
+            });
+            digest(&view).solution.unwrap()
+        };
+        let first = of("sum.sh", b"#!/bin/sh\necho $(( $1 + $2 ))\n");
+        assert_eq!(of("sum.sh", b"#!/bin/sh\n\necho  $(( $1 + $2 ))\n"), first);
+        assert_ne!(of("sum.sh", b"#!/bin/sh\necho $(( $2 + $1 ))\n"), first);
+        let large = |byte: u8| of("table.bin", &vec![byte; 1 << 20]);
+        assert_ne!(large(1), large(2));
     }
 
     #[test]

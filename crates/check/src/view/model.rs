@@ -60,14 +60,14 @@ pub struct FileEntry {
     pub size: u64,
     /// Whether the owner may execute it.
     pub executable: bool,
-    /// The content, of files that are small enough.
+    /// The content, of files that are small enough and no archives.
     pub content: Option<Vec<u8>>,
     /// Digest of a content that was not kept and is no archive.
     pub digest: Option<Digest>,
     /// How many bytes of the content are neither blanks nor control characters; all of them, where it was not kept or is
     /// an archive.
     pub solid: u64,
-    /// The members, where the file is a tar archive.
+    /// The members, where the file is a tar archive: they stand for its content.
     pub archive: Option<Archive>,
 }
 

@@ -1,13 +1,14 @@
 //! Reads a directory into a view.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
+use std::fs::OpenOptions;
 use std::io::{self, Read, Seek};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use ident::Digest;
+use rustix::fs::OFlags;
 use task::{TaskError, inspect_task, printable};
 use walkdir::WalkDir;
 
@@ -94,8 +95,7 @@ impl Walk {
                 let target = std::fs::read_link(found.path()).map_err(io)?;
                 Entry::Link { target: target.into_os_string().into_vec() }
             } else if kind.is_file() {
-                let before = found.path().symlink_metadata().map_err(io)?;
-                Entry::File(self.file(found.path(), &before).map_err(io)?)
+                Entry::File(self.file(found.path()).map_err(io)?)
             } else if kind.is_fifo() {
                 Entry::Special { kind: "pipe" }
             } else if kind.is_socket() {
@@ -108,41 +108,41 @@ impl Walk {
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, before: &Metadata) -> io::Result<FileEntry> {
-        let mut file = File::open(path)?;
+    fn file(&mut self, path: &Path) -> io::Result<FileEntry> {
+        // Somebody may have put a link or a pipe in its place since it was looked at: neither is followed or waited for.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+        let mut file = OpenOptions::new().read(true).custom_flags(flags as i32).open(path)?;
         let opened = file.metadata()?;
-        // Somebody may have put a link in its place since it was looked at.
-        if (opened.dev(), opened.ino()) != (before.dev(), before.ino()) {
+        if !opened.is_file() {
             return Err(io::Error::other("it changed while it was read"));
         }
-        let content = if opened.len() <= MAX_CONTENT && self.kept + opened.len() <= MAX_TOTAL {
-            let mut content = Vec::with_capacity(opened.len() as usize + 1);
-            (&mut file).take(MAX_CONTENT + 1).read_to_end(&mut content)?;
-            Some(content).filter(|content| content.len() as u64 <= MAX_CONTENT)
-        } else {
-            None
+        let mut entry = FileEntry {
+            size: opened.len(),
+            executable: opened.mode() & 0o100 != 0,
+            content: None,
+            digest: None,
+            solid: opened.len(),
+            archive: None,
         };
-        self.kept += content.as_ref().map_or(0, |content| content.len() as u64);
-        let mut archive = None;
-        let mut digest = None;
         if archive::looks_like(path) {
             let mut budget = MAX_TOTAL.saturating_sub(self.kept);
-            archive = Some(match &content {
-                Some(content) => archive::read(content.as_slice(), &mut budget)?,
-                None => {
-                    file.rewind()?;
-                    archive::read(file, &mut budget)?
-                }
-            });
+            entry.archive = Some(archive::read(file, &mut budget)?);
             self.kept = MAX_TOTAL - budget;
-        } else if content.is_none() {
-            file.rewind()?;
-            digest = Some(Digest::of_reader(&mut file)?);
+            return Ok(entry);
         }
-        // Archives are compared by their members.
-        let solid = content.as_deref().filter(|_| archive.is_none()).map_or(opened.len(), solid);
-        let executable = opened.mode() & 0o100 != 0;
-        Ok(FileEntry { size: opened.len(), executable, content, digest, solid, archive })
+        if opened.len() <= MAX_CONTENT && self.kept + opened.len() <= MAX_TOTAL {
+            let mut content = Vec::with_capacity(opened.len() as usize + 1);
+            (&mut file).take(MAX_CONTENT + 1).read_to_end(&mut content)?;
+            entry.content = Some(content).filter(|content| content.len() as u64 <= MAX_CONTENT);
+        }
+        if let Some(content) = &entry.content {
+            self.kept += content.len() as u64;
+            entry.solid = solid(content);
+        } else {
+            file.rewind()?;
+            entry.digest = Some(Digest::of_reader(&mut file)?);
+        }
+        Ok(entry)
     }
 }
 
