@@ -11,6 +11,7 @@ mod links;
 mod names;
 mod patches;
 mod scripts;
+mod unapplied;
 mod verifier;
 mod workspace;
 
@@ -48,4 +49,5 @@ pub(crate) const FAMILIES: &[FamilyRules] = &[
     FamilyRules { rules: patches::RULES, check: patches::check },
     FamilyRules { rules: alignment::RULES, check: alignment::check },
     FamilyRules { rules: workspace::RULES, check: workspace::check },
+    FamilyRules { rules: unapplied::RULES, check: unapplied::check },
 ];

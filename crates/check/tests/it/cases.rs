@@ -114,6 +114,11 @@ fn junk_is_reported() {
 }
 
 #[test]
+fn a_bug_that_nobody_puts_in_is_named() {
+    expect("shared-image-bug-not-applied", true, &["bug-not-applied environment/bug.patch"]);
+}
+
+#[test]
 fn a_name_that_is_not_utf8_is_shown_escaped() {
     let findings = check_case("non-utf8-file-name", |task| {
         std::fs::write(task.join("environment").join(OsStr::from_bytes(b"foo\xff")), "x").unwrap();
