@@ -110,8 +110,8 @@ impl Walk {
 
     fn file(&mut self, path: &Path) -> io::Result<FileEntry> {
         // Somebody may have put a link or a pipe in its place since it was looked at: neither is followed or waited for.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-        let mut file = OpenOptions::new().read(true).custom_flags(flags as i32).open(path)?;
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
         let opened = file.metadata()?;
         if !opened.is_file() {
             return Err(io::Error::other("it changed while it was read"));

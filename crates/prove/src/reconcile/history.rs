@@ -335,8 +335,16 @@ fn is_limit(key: &str, value: &Value) -> bool {
 
 /// Whether a setting of a job changes what its sandboxes are made of.
 fn is_of_environment(key: &str, value: &Value) -> bool {
-    let keys =
-        ["force_build", "mounts", "mounts_json", "extra_docker_compose", "env", "import_path", "kwargs"];
+    let keys = [
+        "force_build",
+        "mounts",
+        "mounts_json",
+        "extra_docker_compose",
+        "extra_allowed_hosts",
+        "env",
+        "import_path",
+        "kwargs",
+    ];
     let is_empty = match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(list) => list.is_empty(),

@@ -353,12 +353,14 @@ fn jobs_of_harbor_are_known_by_its_hash_and_say_nothing_without_an_image() {
     assert_eq!(histories[0].results[0].outcome, Outcome::Reward(1.0));
 
     let rule = ProofRule::default();
-    let about = |key: &ProofKey| {
-        let settled = Settled::default();
+    let about = |key: &ProofKey, settled| {
         let task = Current { key, digests: &digests, rule: &rule, settled, known: Vec::new() };
         reconciled(&histories, &[task]).0
     };
-    let table = about(&current);
+    let table = about(&current, Settled::default());
     assert_eq!(table.lines[0].ignored, BTreeMap::from([(Ignored::OtherImage, 2)]));
+    // Did the task fix its image and ask for no network, they would count.
+    current.engine = "docker".into();
+    assert_eq!(about(&current, Settled { images: true, offline: true }).lines[0].taken, 2);
     assert_eq!(table.strangers, histories.iter().map(|history| history.results.len()).sum::<usize>() - 2);
 }
