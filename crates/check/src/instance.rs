@@ -1,6 +1,6 @@
 //! What a task says about the tests that decide: `tests/config.json`, in this program's form or as an instance row.
 
-use grade::Surface;
+use grade::{Framework, Surface};
 use serde_json::Value;
 
 /// Where it stands.
@@ -19,6 +19,8 @@ pub(crate) struct Instance {
     pub(crate) regressions_only: bool,
     /// Which files of the workspace are tests or steer them.
     pub(crate) surface: Surface,
+    /// What runs the tests, where that is said; ids are read as its own.
+    pub(crate) framework: Option<Framework>,
     /// Where the workspace is in the container, where that is said.
     pub(crate) workdir: Option<String>,
     /// The patch of the row, and whether it brings the bug in (as in SWE-smith) or repairs it (as in SWE-bench).
@@ -63,6 +65,9 @@ impl Instance {
                 .get("surface")
                 .and_then(|surface| serde_json::from_value(surface.clone()).ok())
                 .unwrap_or_else(Surface::pytest),
+            framework: row
+                .get("framework")
+                .and_then(|framework| serde_json::from_value(framework.clone()).ok()),
             workdir: text("workdir").map(str::to_owned),
             regressions_only: row.get("p2p_only").and_then(Value::as_bool).unwrap_or(false),
             patch: text("patch").map(|patch| (patch.to_owned(), direction)),
@@ -74,7 +79,7 @@ impl Instance {
         self.deciding_files().into_iter().filter(|file| self.surface.contains(file)).collect()
     }
 
-    /// The files of the failing tests, each once, in order: what stands in front of `::`, from the workspace.
+    /// The files of the failing tests, each once, in order, from the workspace.
     pub(crate) fn deciding_files(&self) -> Vec<&str> {
         let ids = self.fail_to_pass.iter().flatten();
         let mut files: Vec<&str> = ids.filter_map(|id| self.file_of(id)).collect();
@@ -83,9 +88,10 @@ impl Instance {
         files
     }
 
-    /// The file that a test id names in front of its first `::`, as a path from the workspace.
+    /// The file that a test id names, as a path from the workspace: in front of its first `::` where no framework says
+    /// otherwise.
     pub(crate) fn file_of<'a>(&self, id: &'a str) -> Option<&'a str> {
-        let (file, _) = id.split_once("::")?;
+        let file = self.framework.unwrap_or(Framework::Pytest).file_of(id)?;
         let inside = self.workdir.as_deref().and_then(|workdir| file.strip_prefix(workdir));
         let file = inside.map_or(file, |rest| rest.trim_start_matches('/'));
         (file.contains('.') && !file.contains(char::is_whitespace)).then_some(file)
@@ -161,6 +167,10 @@ mod tests {
         assert_eq!(own.deciding_files(), ["src/b.py", "t/test_a.py"]);
         assert_eq!(own.hidden_files(), ["t/test_a.py"]);
         assert_eq!(own.pass_to_pass, Some(vec![]));
+        let go = read(
+            r#"{"schema": "x", "framework": "go", "fail_to_pass": ["TestA/b.c::d"], "pass_to_pass": ["TestB"], "workdir": "/w"}"#,
+        );
+        assert_eq!(go.deciding_files(), [""; 0]);
         let smith =
             read(r#"{"repo": "swesmith/a__b.1", "patch": "x", "FAIL_TO_PASS": "[\"a\"]", "test_patch": ""}"#);
         assert_eq!(smith.patch, Some(("x".into(), Direction::Breaks)));

@@ -33,6 +33,7 @@ mod report;
 mod reward;
 mod run;
 mod status;
+mod suite;
 mod surface;
 pub mod vendored;
 mod verdict;
@@ -50,7 +51,7 @@ pub use report::{MAX_REPORT_BYTES, REPORT_SCHEMA, read_report};
 pub use reward::{Reward, RewardError, RewardSource, read_reward};
 pub use run::{Completion, SuiteRun};
 pub use status::{StatusMap, TestStatus};
-pub use surface::{ANCESTOR_FILES, KEPT_FOLDERS, PYTEST_PATTERNS, Surface, SurfacePatterns};
+pub use surface::{Surface, SurfacePatterns};
 pub use verdict::{
     Outcome, Reason, Required, RestoredSurface, Tally, VERDICT_SCHEMA, Verdict, VerifierReport, decide,
 };

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::{Completion, SuiteRun, TestStatus};
 
 /// Names the schema of the report's first line.
-pub const REPORT_SCHEMA: &str = "seatrial.report/1";
+pub const REPORT_SCHEMA: &str = "seatrial.report/2";
 
 /// Largest report that is read, in bytes.
 pub const MAX_REPORT_BYTES: usize = 64 << 20;
@@ -23,7 +23,7 @@ const MAX_ID_CHARS: usize = 16_384;
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 #[expect(dead_code, reason = "versions are there for people, and the line must hold them")]
 enum Line {
-    Start { nonce: String, n: u64, schema: String, pytest: String, python: String },
+    Start { nonce: String, n: u64, schema: String, runner: String, python: String },
     Test { nonce: String, n: u64, id: String, when: String, status: String },
     Collect { nonce: String, n: u64, id: String, status: String },
     Tamper { nonce: String, n: u64 },
@@ -75,7 +75,7 @@ impl Reader<'_> {
             return Err("text follows the end".to_owned());
         }
         if self.tampered {
-            return Err("parts of pytest were replaced during the run".to_owned());
+            return Err("parts of the runner were replaced during the run".to_owned());
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     const START: &str =
-        r#"{"nonce":"x","n":0,"kind":"start","schema":"seatrial.report/1","pytest":"9.0","python":"3.12"}"#;
+        r#"{"nonce":"x","n":0,"kind":"start","schema":"seatrial.report/2","runner":"9.0","python":"3.12"}"#;
     const TEST: &str = r#"{"nonce":"x","n":1,"kind":"test","id":"a.py::t","when":"call","status":"passed"}"#;
     const END: &str = r#"{"nonce":"x","n":2,"kind":"end","exit":0,"counts":{"passed":1}}"#;
 

@@ -2,49 +2,156 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Patterns of the files that pytest takes tests or settings from, or that Python runs by itself at start-up.
-pub const PYTEST_PATTERNS: &[&str] = &[
-    "*.pth",
-    "*_test.py",
-    ".coveragerc",
-    ".pytest.ini",
-    ".pytest.toml",
-    "conftest.py",
-    "pyproject.toml",
-    "pytest.ini",
-    "pytest.toml",
-    "setup.cfg",
-    "sitecustomize.*",
-    "sitecustomize/",
-    "test.py",
-    "test/",
-    "test_*.py",
-    "tests.py",
-    "tests/",
-    "tox.ini",
-    "usercustomize.*",
-    "usercustomize/",
-];
+use crate::Framework;
 
-/// Folders whose content is never touched: history, environments and packages, none of which pytest collects.
-pub const KEPT_FOLDERS: &[&str] =
-    &[".eggs", ".git", ".hg", ".nox", ".svn", ".tox", ".venv", "node_modules", "venv"];
+/// What belongs to the tests of one language.
+struct Kind {
+    /// Patterns of the files that runners take tests or settings from.
+    patterns: &'static [&'static str],
+    /// Folders whose content is never touched: history, environments, packages and what is built.
+    kept_folders: &'static [&'static str],
+    /// Settings that would be taken from a folder above the workspace.
+    ancestor_files: &'static [&'static str],
+}
+
+/// Python: pytest's and unittest's tests and settings, and what the interpreter runs by itself at start-up.
+const PYTHON: Kind = Kind {
+    patterns: &[
+        "*.pth",
+        "*_test.py",
+        ".coveragerc",
+        ".pytest.ini",
+        ".pytest.toml",
+        "conftest.py",
+        "pyproject.toml",
+        "pytest.ini",
+        "pytest.toml",
+        "setup.cfg",
+        "sitecustomize.*",
+        "sitecustomize/",
+        "test.py",
+        "test/",
+        "test_*.py",
+        "tests.py",
+        "tests/",
+        "tox.ini",
+        "usercustomize.*",
+        "usercustomize/",
+    ],
+    kept_folders: &[".eggs", ".git", ".hg", ".nox", ".svn", ".tox", ".venv", "node_modules", "venv"],
+    ancestor_files: &[
+        ".pytest.ini",
+        ".pytest.toml",
+        "conftest.py",
+        "pyproject.toml",
+        "pytest.ini",
+        "pytest.toml",
+        "setup.cfg",
+        "tox.ini",
+    ],
+};
+
+/// Go: tests and their data, and what decides which packages they are built with.
+const GO: Kind = Kind {
+    patterns: &["*_test.go", "go.mod", "go.sum", "go.work", "go.work.sum", "testdata/", "vendor/"],
+    kept_folders: &[".git", ".hg", ".svn", "node_modules"],
+    ancestor_files: &["go.mod", "go.work"],
+};
+
+/// Cargo: tests beside the sources, and what decides how they are built. Tests inside a source file stay the agent's.
+const CARGO: Kind = Kind {
+    patterns: &[".cargo/", "Cargo.lock", "Cargo.toml", "rust-toolchain", "rust-toolchain.toml", "tests/"],
+    kept_folders: &[".git", ".hg", ".svn", "node_modules", "target"],
+    ancestor_files: &[
+        ".cargo/config",
+        ".cargo/config.toml",
+        "Cargo.toml",
+        "rust-toolchain",
+        "rust-toolchain.toml",
+    ],
+};
+
+/// JavaScript: tests, what runs them, and what translates the sources on the way.
+const JAVASCRIPT: Kind = Kind {
+    patterns: &[
+        "*-test.?js",
+        "*-test.?s",
+        "*.spec.*",
+        "*.test.*",
+        "*_spec.*",
+        "*_test.?js",
+        "*_test.?s",
+        ".babelrc",
+        ".babelrc.*",
+        ".c8rc*",
+        ".mocharc",
+        ".mocharc.*",
+        ".npmrc",
+        ".nycrc*",
+        ".pnp.*",
+        ".pnpmfile.*",
+        ".swcrc",
+        ".taprc",
+        ".yarn/",
+        ".yarnrc",
+        ".yarnrc.*",
+        "GNUmakefile",
+        "Makefile",
+        "__fixtures__/",
+        "__mocks__/",
+        "__snapshots__/",
+        "__tests__/",
+        "babel.config.*",
+        "jest-*.config.*",
+        "jest.*",
+        "jsconfig.json",
+        "karma.*",
+        "makefile",
+        "mocha.opts",
+        "npm-shrinkwrap.json",
+        "package-lock.json",
+        "package.json",
+        "pnpm-lock.yaml",
+        "pnpm-workspace.yaml",
+        "spec/",
+        "test.?js",
+        "test.?s",
+        "test/",
+        "tests.?js",
+        "tests.?s",
+        "tests/",
+        "tsconfig.*",
+        "vite.config.*",
+        "vitest.*",
+        "yarn.lock",
+    ],
+    kept_folders: &[".git", ".hg", ".svn", "node_modules"],
+    ancestor_files: &[
+        ".babelrc",
+        ".mocharc.cjs",
+        ".mocharc.js",
+        ".mocharc.json",
+        ".mocharc.jsonc",
+        ".mocharc.yaml",
+        ".mocharc.yml",
+        ".npmrc",
+        ".pnp.cjs",
+        ".pnp.loader.mjs",
+        ".swcrc",
+        ".yarnrc",
+        ".yarnrc.yml",
+        "babel.config.cjs",
+        "babel.config.js",
+        "babel.config.json",
+        "babel.config.mjs",
+        "pnpm-workspace.yaml",
+        "tsconfig.json",
+    ],
+};
 
 /// Folders the verifier always removes: compiled files may not belong to their sources, and pytest's cache may choose
 /// which tests run.
 const CACHE_FOLDERS: [&str; 2] = ["__pycache__", ".pytest_cache"];
-
-/// Settings that pytest would take from a folder above the workspace.
-pub const ANCESTOR_FILES: &[&str] = &[
-    ".pytest.ini",
-    ".pytest.toml",
-    "conftest.py",
-    "pyproject.toml",
-    "pytest.ini",
-    "pytest.toml",
-    "setup.cfg",
-    "tox.ini",
-];
 
 /// What the verifier restores before it runs the suite, as written into `tests/config.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,13 +177,26 @@ pub struct Surface {
 impl Surface {
     /// Gives the surface of a pytest project, archived under `surface.tar`.
     pub fn pytest() -> Self {
+        Self::of(Framework::Pytest)
+    }
+
+    /// Gives the surface of a project whose tests a framework runs, archived under `surface.tar`.
+    pub fn of(framework: Framework) -> Self {
+        let kind = match framework {
+            Framework::Pytest | Framework::Unittest | Framework::Lines => PYTHON,
+            Framework::Go => GO,
+            Framework::Cargo => CARGO,
+            Framework::Jest | Framework::Mocha | Framework::Vitest | Framework::Node | Framework::Tap => {
+                JAVASCRIPT
+            }
+        };
         let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         Self {
             archive: "surface.tar".to_owned(),
             sha256: None,
-            patterns: owned(PYTEST_PATTERNS),
-            keep_folders: owned(KEPT_FOLDERS),
-            ancestor_files: owned(ANCESTOR_FILES),
+            patterns: owned(kind.patterns),
+            keep_folders: owned(kind.kept_folders),
+            ancestor_files: owned(kind.ancestor_files),
             tree_plugins: false,
         }
     }
@@ -195,6 +315,44 @@ mod tests {
         ] {
             assert!(!surface.contains(path), "{path}");
         }
+    }
+
+    #[test]
+    fn every_language_has_its_own_surface() {
+        for (framework, inside, outside) in [
+            (
+                Framework::Go,
+                &["till_test.go", "a/testdata/x", "go.mod", "sub/go.sum", "vendor/x/y.go"][..],
+                &["till.go", "testing.go", "conftest.py", "latest.go"][..],
+            ),
+            (
+                Framework::Mocha,
+                &[
+                    "test/till.js",
+                    ".mocharc.yml",
+                    "package.json",
+                    "src/a.test.ts",
+                    "lib/a_test.mjs",
+                    "test.js",
+                ],
+                &["lib/till.js", "node_modules/mocha/test/a.js", "latest.js", "contest.js", "attest.ts"],
+            ),
+            (
+                Framework::Cargo,
+                &["tests/it.rs", "Cargo.toml", "sub/.cargo/config.toml"],
+                &["src/lib.rs", "target/tests/x"],
+            ),
+        ] {
+            let surface = Surface::of(framework);
+            assert!(surface.patterns.is_sorted(), "{framework:?}");
+            for path in inside {
+                assert!(surface.contains(path), "{framework:?} {path}");
+            }
+            for path in outside {
+                assert!(!surface.contains(path), "{framework:?} {path}");
+            }
+        }
+        assert_eq!(Surface::of(Framework::Unittest), Surface::pytest());
     }
 
     #[test]

@@ -5,11 +5,26 @@ use sha2::{Digest as _, Sha256};
 /// Holds `tests/test.sh`: finds an interpreter at a fixed place and starts [`VERIFY_PY`] with it.
 pub const TEST_SH: &str = include_str!("../vendored/test.sh");
 
-/// Holds `tests/verify.py`: restores the test surface, runs the suite and writes the reward.
+/// Holds `tests/verify.py`: grades the task and writes the reward.
 pub const VERIFY_PY: &str = include_str!("../vendored/verify.py");
 
-/// Holds `tests/seatrial_report.py`: the pytest plugin that reports every outcome.
-pub const REPORT_PLUGIN: &str = include_str!("../vendored/seatrial_report.py");
+/// Holds `tests/seatrial_suite.py`: restores the test surface and runs the suite.
+const SUITE: &str = include_str!("../vendored/seatrial_suite.py");
+
+/// Holds `tests/seatrial_logs.py` and what it brings along: reads logs.
+const LOGS: &str = include_str!("../vendored/seatrial_logs.py");
+const LOGS_JAVASCRIPT: &str = include_str!("../vendored/seatrial_logs_javascript.py");
+const LOGS_PYTHON: &str = include_str!("../vendored/seatrial_logs_python.py");
+const RESULTS: &str = include_str!("../vendored/seatrial_results.py");
+
+/// Holds `tests/seatrial_verdict.py`: reads reports and decides.
+const VERDICT: &str = include_str!("../vendored/seatrial_verdict.py");
+
+/// Holds `tests/seatrial_report.py`: the plugin that reports every outcome under pytest and unittest.
+const REPORT_PLUGIN: &str = include_str!("../vendored/seatrial_report.py");
+
+/// Holds `tests/seatrial_end.cjs`: says under Node.js what the runner counted at its end.
+const NODE_PLUGIN: &str = include_str!("../vendored/seatrial_end.cjs");
 
 /// One file of the vendored verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +53,15 @@ impl VendoredFile {
 ///
 /// A task also holds `config.json` ([`crate::VerifierConfig`]), the surface archive and, when the interpreter is at
 /// an unusual place, a file `interpreter` with its absolute path on one line.
-pub const FILES: [VendoredFile; 3] = [
+pub const FILES: [VendoredFile; 10] = [
+    VendoredFile { name: "seatrial_end.cjs", text: NODE_PLUGIN, mode: 0o644 },
+    VendoredFile { name: "seatrial_logs.py", text: LOGS, mode: 0o644 },
+    VendoredFile { name: "seatrial_logs_javascript.py", text: LOGS_JAVASCRIPT, mode: 0o644 },
+    VendoredFile { name: "seatrial_logs_python.py", text: LOGS_PYTHON, mode: 0o644 },
     VendoredFile { name: "seatrial_report.py", text: REPORT_PLUGIN, mode: 0o644 },
+    VendoredFile { name: "seatrial_results.py", text: RESULTS, mode: 0o644 },
+    VendoredFile { name: "seatrial_suite.py", text: SUITE, mode: 0o644 },
+    VendoredFile { name: "seatrial_verdict.py", text: VERDICT, mode: 0o644 },
     VendoredFile { name: "test.sh", text: TEST_SH, mode: 0o755 },
     VendoredFile { name: "verify.py", text: VERIFY_PY, mode: 0o644 },
 ];
@@ -47,6 +69,11 @@ pub const FILES: [VendoredFile; 3] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_sorted_by_name() {
+        assert!(FILES.is_sorted_by_key(|file| file.name));
+    }
 
     #[test]
     fn files_are_ascii_with_unix_line_ends() {

@@ -1,11 +1,11 @@
-"""Reports every test outcome of a pytest session as JSON lines, for verify.py to read.
+"""Reports every test outcome of a pytest or unittest run as JSON lines, for verify.py to read.
 
 The file has two uses:
 
-* run as a program it starts pytest (6.0 or newer) with itself as a plugin. Pytest and this plugin are imported
-  while only the interpreter's own directories are on sys.path; the workspace and PYTHONPATH join afterwards, so a
-  file of the workspace cannot stand in for pytest, for this plugin or for a standard module they use;
-* named with `-p seatrial_report` it reports from a session that something else started.
+* run as a program it starts pytest (6.0 or newer) with itself as a plugin, or a program that runs unittest. The runner
+  and this file are imported while only the interpreter's own directories are on sys.path; the workspace and PYTHONPATH
+  join afterwards, so a file of the workspace cannot stand in for the runner, for this file or for a standard module;
+* named with `-p seatrial_report` it reports from a pytest session that something else started.
 
 verify.py leaves a ticket: a JSON file, named by SEATRIAL_TICKET, that holds the nonce of the run and the path of a
 pipe. The first process that loads this file takes the ticket and deletes it; later ones (pytest-xdist workers, the
@@ -13,21 +13,21 @@ children of tests) find none and stay silent. The nonce is kept in a closure, ne
 been written to the pipe cannot be taken back.
 
 What this does not stop: the code under test runs in the same process, and code that looks for the nonce or
-replaces pytest's own functions can lie. A few functions are compared at the end with what they were at the
+replaces the runner's own functions can lie. A few functions are compared at the end with what they were at the
 start; that is a trip-wire, not a wall. The wall is a suite that does not import the code under test.
 
 Lines: {"nonce", "n", "kind", ...}, n counting from 0 without gaps.
-    start    {"schema", "pytest", "python"}
+    start    {"schema", "runner", "python"}
     test     {"id", "when", "status"}   setup call teardown subtest; passed failed error skipped xfail xpass rerun
     collect  {"id", "status"}           error or skipped, for a file or class that was not collected
-    end      {"exit", "counts"}         counts of the statuses above, and what pytest is about to exit with
+    end      {"exit", "counts"}         counts of the statuses above, and what the runner is about to exit with
 """
 
 import json
 import os
 import sys
 
-SCHEMA = "seatrial.report/1"
+SCHEMA = "seatrial.report/2"
 NO_RUNNER = 97  # exit status of this program when pytest is not importable
 
 
@@ -118,10 +118,8 @@ class Reporter:
         self._emit("end", {"exit": int(session.exitstatus), "counts": self._counts})
 
 
-def make_plugin(ticket):
-    """Opens the pipe, writes the start line and returns the plugin object."""
-    import pytest
-
+def make_emitter(ticket, runner):
+    """Opens the pipe, writes the start line and returns the function that writes further lines."""
     descriptor = os.open(ticket["pipe"], os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     nonce = ticket["nonce"]
     owner = os.getpid()
@@ -139,14 +137,117 @@ def make_plugin(ticket):
         while data:
             data = data[os.write(descriptor, data) :]
 
+    emit("start", {"schema": SCHEMA, "runner": runner, "python": sys.version.split()[0]})
+    return emit
+
+
+def make_plugin(ticket):
+    """Gives the plugin object that reports by the ticket."""
+    import pytest
+
+    emit = make_emitter(ticket, "pytest " + pytest.__version__)
+
     class Plugin(Reporter):
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_sessionfinish(self, session):
             yield  # other plugins may still change the exit status
             self.finish(session)
 
-    emit("start", {"schema": SCHEMA, "pytest": pytest.__version__, "python": sys.version.split()[0]})
     return Plugin(emit, watched_functions())
+
+
+class UnittestReporter:
+    """Reports what unittest books with its result object, by wrapping the methods that all result objects share."""
+
+    METHODS = {
+        "addSuccess": "passed",
+        "addError": "error",
+        "addFailure": "failed",
+        "addSkip": "skipped",
+        "addExpectedFailure": "xfail",
+        "addUnexpectedSuccess": "xpass",
+    }
+
+    def __init__(self, emit):
+        import unittest
+
+        self._emit, self._counts, self._unittest = emit, {}, unittest
+        for method, status in self.METHODS.items():
+            self._wrap(method, status)
+        booked = unittest.TestResult.addSubTest
+
+        def add_subtest(result, test, subtest, error):
+            if error is not None:
+                self._book(test, "subtest", "failed")
+            return booked(result, test, subtest, error)
+
+        unittest.TestResult.addSubTest = add_subtest
+        self._watched = self._watch()
+
+    def _wrap(self, method, status):
+        booked = getattr(self._unittest.TestResult, method)
+
+        def add(result, test, *rest):
+            self._book(test, "call", status)
+            return booked(result, test, *rest)
+
+        setattr(self._unittest.TestResult, method, add)
+
+    def _book(self, test, when, status):
+        self._counts[status] = self._counts.get(status, 0) + 1
+        self._emit("test", {"id": str(test).split("\n")[0], "when": when, "status": status})
+
+    def _watch(self):
+        case, result = self._unittest.TestCase, self._unittest.TestResult
+        found = [getattr(result, method) for method in self.METHODS] + [
+            result.addSubTest,
+            case.run,
+            getattr(case, "_callTestMethod", None),
+            self._unittest.TestSuite.run,
+            self._unittest.TextTestRunner.run,
+        ]
+        return [(id(item), getattr(item, "__code__", None)) for item in found]
+
+    def finish(self, exit_status):
+        if self._watch() != self._watched:
+            self._emit("tamper", {})
+        self._emit("end", {"exit": exit_status, "counts": self._counts})
+
+
+def run_unittest(mode, arguments):
+    """Runs a program or module that runs unittest, as `python PROGRAM` or `python -m MODULE` would."""
+    import runpy
+    import unittest  # noqa: F401
+
+    ticket = take_ticket()
+    reporter = UnittestReporter(make_emitter(ticket, "unittest"))
+    name = arguments[0]
+    first = os.getcwd() if mode == "unittest-module" else os.path.dirname(os.path.abspath(name))
+    join_search_path(first, ticket["pythonpath"])
+    sys.argv[:] = arguments
+    status = 0
+    try:
+        if mode == "unittest-module":
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(name, run_name="__main__")
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        status = int(status) & 255
+    reporter.finish(status)
+    return status
+
+
+def join_search_path(first, search=None):
+    """Puts the workspace and PYTHONPATH in front of the interpreter's own directories."""
+    extra = []
+    if search is not None:
+        os.environ["PYTHONPATH"] = search
+        for entry in search.split(os.pathsep):
+            entry = os.path.abspath(entry)
+            if entry not in extra:
+                extra.append(entry)
+    sys.path[:] = [first] + extra + [entry for entry in sys.path[1:] if entry not in extra]
 
 
 def run(mode, arguments):
@@ -158,22 +259,14 @@ def run(mode, arguments):
         return NO_RUNNER
     ticket = take_ticket()
     plugins = [] if ticket is None else [make_plugin(ticket)]
-    search = (ticket or {}).get("pythonpath")
-    extra = []
-    if search is not None:
-        os.environ["PYTHONPATH"] = search
-        for entry in search.split(os.pathsep):
-            entry = os.path.abspath(entry)
-            if entry not in extra:
-                extra.append(entry)
     first = os.getcwd() if mode == "module" else os.path.dirname(sys.executable)
-    sys.path[:] = [first] + extra + [entry for entry in sys.path[1:] if entry not in extra]
+    join_search_path(first, (ticket or {}).get("pythonpath"))
     sys.argv[:] = [os.path.join(os.path.dirname(sys.executable), "pytest")] + arguments
     return pytest.main(arguments, plugins=plugins)
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1], sys.argv[2:]))
+    sys.exit((run_unittest if sys.argv[1].startswith("unittest") else run)(sys.argv[1], sys.argv[2:]))
 
 if __name__ == "seatrial_report":
     TICKET = take_ticket()

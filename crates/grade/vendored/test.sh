@@ -5,11 +5,12 @@
 # up by name: only the absolute places below are tried, and only a compiled program is accepted (a script in
 # place of an interpreter is refused). The first place is the one the task names in /tests/interpreter, if any.
 # Reward files left by somebody else are removed before anything else happens. The verifier decides the reward;
-# when no interpreter is found there is none, and the exit status is 3.
+# when no interpreter is found there is none: the report says so, and the exit status is 3. Suites in other
+# languages are graded by the same verifier, so their images need a Python, too.
 set -u
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
-rm -rf -- /logs/verifier/reward.txt /logs/verifier/reward.json
+rm -rf -- /logs/verifier/reward.txt /logs/verifier/reward.json /logs/verifier/report.json
 
 named=
 if [ -f /tests/interpreter ]; then
@@ -35,5 +36,9 @@ do
     exec env -i PATH="$PATH" LANG=C.UTF-8 "$python" -I -S -B /tests/verify.py < /dev/null
 done
 
-echo "verifier: no Python 3.8 or newer at the known places; name one in /tests/interpreter" >&2
+why='the image has no python3 (3.8 or newer) at a known place, which the verifier needs'
+why="$why; install python3 in the image, or name its place in tests/interpreter"
+echo "verifier: $why" >&2
+mkdir -p /logs/verifier
+printf '{"schema": "seatrial.verdict/1", "fault": "no_python", "detail": "%s"}\n' "$why" > /logs/verifier/report.json
 exit 3

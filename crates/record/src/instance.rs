@@ -43,13 +43,16 @@ pub struct Profile {
     /// SHA-256 of the source distribution, 64 hexadecimal digits.
     #[serde(default)]
     pub sha256: Option<String>,
+    /// What runs the tests, by the verifier's name of it (`pytest`, `go`, `mocha`, ...); told from the command when absent.
+    #[serde(default)]
+    pub framework: Option<String>,
     /// The suite's command, split as a shell splits words; no other shell syntax is read.
     pub test_cmd: String,
     /// Environment of the suite.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Shell globs, relative to the root of the tree, of files that belong to the tests; the conventional pytest
-    /// names when empty.
+    /// Shell globs, relative to the root of the tree, of files that belong to the tests, beside those with the
+    /// framework's conventional names.
     #[serde(default)]
     pub test_files: Vec<String>,
     /// Time limit of one suite run, in seconds.

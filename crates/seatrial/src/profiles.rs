@@ -58,6 +58,7 @@ mod tests {
             version: None,
             sdist: None,
             sha256: None,
+            framework: None,
             test_cmd: "pytest -q".into(),
             env: std::collections::BTreeMap::new(),
             test_files: Vec::new(),
@@ -89,6 +90,6 @@ mod tests {
         let (reason, detail) = refused("swesmith/encode__starlette.01234567");
         assert_eq!(reason, "profile_missing");
         assert!(detail.contains("only at db5063c2"), "{detail}");
-        assert_eq!(refused("swesmith/gin-gonic__gin.3c12d2a8").0, "runner_unsupported");
+        assert_eq!(refused("swesmith/apache__hbase.30c42a87").0, "runner_unsupported");
     }
 }

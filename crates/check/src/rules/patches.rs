@@ -99,7 +99,7 @@ const PATCH_TOUCHES_TESTS: Rule = Rule {
     summary: "A patch changes tests or files that steer the test runner.",
     explanation: "Tests and settings such as `conftest.py`, `pytest.ini` or `setup.cfg` are restored before grading, so \
                   a solution must not rest on such a change, and an agent's change there is suspicious. The files are \
-                  those of the pytest surface.",
+                  those of the test surface that the task names, else of pytest's.",
     fix: "leave tests and their settings out of the patch",
 };
 
@@ -119,7 +119,10 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
         // A place inside JSON has no line that anybody could go to.
         let line = (patch.line > 0).then_some(patch.line);
         let row = patch.file == instance::PATH;
-        judge(&patch.file, line, &patch.parsed, row, report);
+        match facts.instance() {
+            Some(instance) => judge(&patch.file, line, &patch.parsed, row, &instance.surface, report),
+            None => judge(&patch.file, line, &patch.parsed, row, &Surface::pytest(), report),
+        }
         let (Ok(parsed), Some(instance)) = (&patch.parsed, facts.instance()) else { continue };
         if patch.direction == Direction::Breaks {
             for path in parsed
@@ -137,7 +140,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
 /// Checks a patch by itself, such as one that a model wrote; `name` is the file that findings name.
 pub fn check_patch(name: &str, bytes: &[u8], options: &CheckOptions) -> Vec<Finding> {
     let mut report = Report::new(options);
-    judge(name.as_bytes(), None, &Patch::parse(bytes), false, &mut report);
+    judge(name.as_bytes(), None, &Patch::parse(bytes), false, &Surface::pytest(), &mut report);
     report.finish()
 }
 
@@ -150,6 +153,7 @@ fn judge(
     first: Option<u32>,
     parsed: &Result<Patch, PatchProblem>,
     row: bool,
+    surface: &Surface,
     report: &mut Report<'_>,
 ) {
     let whole = place(file, first);
@@ -180,7 +184,6 @@ fn judge(
                     Note::FinalNewlineRepaired | Note::Offset { .. } => {}
                 }
             }
-            let surface = Surface::pytest();
             let touched: Vec<String> = patch
                 .paths()
                 .iter()

@@ -12,14 +12,47 @@ pub enum Framework {
     Pytest,
     /// Python's unittest with `--verbose`, Django's runner included.
     Unittest,
-    /// Lines that begin with a status, `PASSED name` or `[ok]: name (12 ms)`.
+    /// Lines that begin with a status, `PASSED name` or `[ok]: name (12 ms)`; recorded logs only.
     Lines,
+    /// `go test`.
+    Go,
+    /// `cargo test`.
+    Cargo,
+    /// Jest.
+    Jest,
+    /// Mocha.
+    Mocha,
+    /// Vitest.
+    Vitest,
+    /// `node --test`.
+    Node,
+    /// The Test Anything Protocol.
+    Tap,
 }
 
 impl Framework {
+    /// All frameworks, in the order of the enum.
+    pub const ALL: [Self; 10] = [
+        Self::Pytest,
+        Self::Unittest,
+        Self::Lines,
+        Self::Go,
+        Self::Cargo,
+        Self::Jest,
+        Self::Mocha,
+        Self::Vitest,
+        Self::Node,
+        Self::Tap,
+    ];
+
     /// Gives the name used in configurations.
     pub const fn as_str(self) -> &'static str {
         LogFormat::of_framework(self).as_str()
+    }
+
+    /// Gives the framework whose suites print such logs; `None` where the vendored verifier knows none.
+    pub fn of_log(log: LogFormat) -> Option<Self> {
+        Self::ALL.into_iter().find(|framework| LogFormat::of_framework(*framework) == log)
     }
 }
 
@@ -81,6 +114,13 @@ impl LogFormat {
             Framework::Pytest => Self::Pytest,
             Framework::Unittest => Self::Unittest,
             Framework::Lines => Self::Lines,
+            Framework::Go => Self::Go,
+            Framework::Cargo => Self::Cargo,
+            Framework::Jest => Self::Jest,
+            Framework::Mocha => Self::Mocha,
+            Framework::Vitest => Self::Vitest,
+            Framework::Node => Self::Node,
+            Framework::Tap => Self::Tap,
         }
     }
 
@@ -156,6 +196,11 @@ mod tests {
             assert_eq!(format.as_str().parse(), Ok(format));
             assert_eq!(serde_json::to_value(format).unwrap(), format.as_str());
         }
+        for framework in Framework::ALL {
+            assert_eq!(serde_json::to_value(framework).unwrap(), framework.as_str());
+            assert_eq!(Framework::of_log(framework.into()), Some(framework));
+        }
+        assert_eq!(Framework::of_log(LogFormat::Surefire), None);
         let error = "nose".parse::<LogFormat>().unwrap_err();
         assert!(error.to_string().contains("\"nose\" is no log format"), "{error}");
     }

@@ -18,7 +18,7 @@ use crate::TestStatus;
 
 pattern!(RUN, r"^=== RUN +(\S+)$");
 pattern!(RESULT, r"^(.*?)--- (PASS|FAIL|SKIP): (\S+) \([0-9]+(?:\.[0-9]+)?s\)$");
-pattern!(BUILD_FAILED, r"^FAIL\t(\S+) \[build failed\]$");
+pattern!(BUILD_FAILED, r"^FAIL\t(\S+) \[(?:build|setup) failed\]$");
 pattern!(PACKAGE, r"^(ok  |FAIL|\?   |---)\t([^\s\[]+)(?:[\t ].*)?$");
 
 /// Reads the lines of a run.
@@ -226,6 +226,7 @@ go: downloading something
 {"Action":"pass","Package":"q","Test":"TestForged","Elapsed":0.1}
 {"Action":"fail","Package":"p","Elapsed":0.1}
 FAIL	s [build failed]
+FAIL	t [setup failed]
 {"ImportPath":"r","Action":"build-fail"}
 {"Action":"pass","Package":"q","Test":"TestC"
 "#;
@@ -237,6 +238,7 @@ FAIL	s [build failed]
                 ("q > TestA", TestStatus::Passed),
                 ("r", TestStatus::Error),
                 ("s", TestStatus::Error),
+                ("t", TestStatus::Error),
             ]
         );
         assert_eq!(run.unresolved, ["p > TestB"]);

@@ -197,24 +197,34 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_made_of_pytest_profiles_only() {
+    fn tasks_are_made_of_what_the_verifier_runs() {
         let repo = "swesmith/encode__starlette.db5063c2";
         let profile = find(repo).unwrap().to_profile(repo).unwrap();
         assert_eq!(profile.repo, repo);
         assert_eq!(profile.timeout_sec, None);
         let refused = |name: &str| find(name).unwrap().to_profile(name).unwrap_err();
-        let go = refused("gin-gonic__gin.3c12d2a8");
-        assert_eq!(go.name(), "runner_unsupported");
-        assert!(go.to_string().contains("are go tests (go)"), "{go}");
-        let unittest = refused("un33k__python-slugify.872b3750");
-        assert!(matches!(unittest, Unverifiable::Runner { runner: "unittest", .. }), "{unittest}");
-        for profile in known_profiles().filter(|profile| profile.language != Language::Python) {
-            assert!(profile.to_profile("x").is_err(), "{}", profile.name());
+        let java = known_profiles().find(|profile| profile.log == Some(LogFormat::Surefire)).unwrap();
+        let java = refused(&java.name());
+        assert_eq!(java.name(), "runner_unsupported");
+        assert!(java.to_string().contains("are java tests (surefire)"), "{java}");
+        let framework = |name: &str| find(name).unwrap().to_profile(name).unwrap().framework;
+        assert_eq!(framework("gin-gonic__gin.3c12d2a8").as_deref(), Some("go"));
+        assert_eq!(framework("un33k__python-slugify.872b3750").as_deref(), Some("unittest"));
+        assert_eq!(framework("caolan__async.23dbf76a").as_deref(), Some("mocha"));
+        assert_eq!(framework("markedjs__marked.dbf29d91").as_deref(), Some("node"));
+        // All but those with a shell, another launcher or a runner without a parser.
+        for (language, least) in
+            [(Language::Go, 87), (Language::Javascript, 65), (Language::Python, 130), (Language::Rust, 48)]
+        {
+            let of = known_profiles().filter(|profile| profile.language == language);
+            let (fine, refused): (Vec<_>, Vec<_>) = of.partition(|profile| profile.to_profile("x").is_ok());
+            assert!(fine.len() >= least, "{language:?}: {} {refused:#?}", fine.len());
         }
-        // All but those with another runner or launcher.
-        let python = known_profiles().filter(|profile| profile.language == Language::Python);
-        let (fine, refused): (Vec<_>, Vec<_>) = python.partition(|profile| profile.to_profile("x").is_ok());
-        assert!(fine.len() > 100 && refused.len() < 5, "{refused:#?}");
+        let uv = known_profiles().find(|profile| profile.command.contains("uv run pytest")).unwrap();
+        assert_eq!(uv.to_profile("x").unwrap().env.get("UV_NO_SYNC").map(String::as_str), Some("1"));
+        let shell = known_profiles().find(|profile| profile.command.starts_with("for FILE in ")).unwrap();
+        let shell = shell.to_profile("x").unwrap_err();
+        assert!(matches!(shell, Unverifiable::Command { .. }) && shell.to_string().contains("takes a shell"));
     }
 
     #[test]

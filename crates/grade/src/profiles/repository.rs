@@ -6,7 +6,7 @@ use record::Profile;
 use serde::{Deserialize, Serialize};
 
 use super::key::ProfileKeyError;
-use crate::LogFormat;
+use crate::{Framework, LogFormat};
 
 /// The language a repository's tests are run by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -71,9 +71,9 @@ pub struct RepositoryProfile {
 /// Why the vendored verifier cannot grade a repository's tasks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unverifiable {
-    /// Its tests are not run by pytest.
+    /// Its tests are run by something that the verifier does not know.
     #[error(
-        "the tests of `{repository}` are {language} tests ({runner}), and the verifier inside tasks runs pytest only"
+        "the tests of `{repository}` are {language} tests ({runner}), which the verifier inside tasks does not run"
     )]
     Runner {
         /// The repository.
@@ -83,15 +83,15 @@ pub enum Unverifiable {
         /// The form of its log.
         runner: &'static str,
     },
-    /// The command is not one program with arguments.
-    #[error(
-        "the command of `{repository}` is `{command}`, which the verifier cannot start without a shell as pytest; write a profile of your own"
-    )]
+    /// The command is not one program with arguments that the verifier can start and watch.
+    #[error("the command of `{repository}` is `{command}`: {why}; write a profile of your own")]
     Command {
         /// The repository.
         repository: String,
         /// The command.
         command: String,
+        /// Why it cannot be started.
+        why: &'static str,
     },
 }
 
@@ -177,26 +177,23 @@ impl RepositoryProfile {
     /// [`Unverifiable`] names what the vendored verifier cannot do.
     pub fn to_profile(&self, repo: &str) -> Result<Profile, Unverifiable> {
         let repository = || self.repository.clone();
-        if self.log != Some(LogFormat::Pytest) {
+        let Some(framework) = self.log.and_then(Framework::of_log) else {
             return Err(Unverifiable::Runner {
                 repository: repository(),
                 language: self.language.as_str(),
                 runner: self.log.map_or("no names", LogFormat::as_str),
             });
-        }
-        let unsupported =
-            || Unverifiable::Command { repository: repository(), command: self.command.clone() };
-        let (env, words) = self.words().ok_or_else(unsupported)?;
-        let is_pytest = match words[0].rsplit('/').next() {
-            Some("pytest" | "py.test") => true,
-            Some("python" | "python3") => {
-                words.get(1).is_some_and(|word| word == "-m")
-                    && words.get(2).is_some_and(|word| word == "pytest")
-            }
-            _ => false,
         };
-        if !is_pytest {
-            return Err(unsupported());
+        let unsupported =
+            |why| Unverifiable::Command { repository: repository(), command: self.command.clone(), why };
+        let (mut env, words) = self.words().ok_or_else(|| unsupported("it takes a shell"))?;
+        framework.accepts(&words).map_err(unsupported)?;
+        if framework == Framework::Pytest && Framework::of_command(&words) != Some(framework) {
+            return Err(unsupported("another program starts pytest"));
+        }
+        if words[0].ends_with("/uv") || words[0] == "uv" {
+            // The environment is there; without network nothing can be brought up to date.
+            env.extend(["UV_NO_SYNC", "UV_OFFLINE"].map(|name| (name.to_owned(), "1".to_owned())));
         }
         Ok(Profile {
             repo: repo.to_owned(),
@@ -204,6 +201,7 @@ impl RepositoryProfile {
             version: None,
             sdist: None,
             sha256: None,
+            framework: Some(framework.as_str().to_owned()),
             test_cmd: words.join(" "),
             env,
             test_files: Vec::new(),

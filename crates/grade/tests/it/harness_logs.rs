@@ -2,10 +2,15 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use grade::{Completion, LogFormat, SuiteRun, TestNames, TestStatus, parse_harness_log};
+use grade::{
+    Completion, Framework, LogFormat, SWE_SMITH_MARKS, SuiteRun, TestNames, TestStatus, parse_harness_log,
+};
 use serde_json::Value;
 
-use crate::recorded::{files_below, strings};
+use crate::{
+    recorded::{files_below, strings},
+    twin::{config, has_python, python_answer, rust_answer},
+};
 
 fn read(format: LogFormat, names: TestNames, path: &Path) -> SuiteRun {
     parse_harness_log(format, names, &fs::read(path).unwrap())
@@ -115,4 +120,32 @@ fn a_log_read_as_another_runners_shows_no_pass_of_it() {
         let passes = count(&read(format, TestNames::Collection, &path), TestStatus::Passed);
         assert_eq!(passes > 0, format == LogFormat::Pytest, "{format} finds {passes}");
     }
+}
+
+#[test]
+fn logs_of_other_languages_are_read_alike_by_both_graders() {
+    let Some(folder) = corpus::find("data/swesmith") else { return };
+    if !has_python() {
+        return;
+    }
+    let mut files = Vec::new();
+    files_below(&folder, &mut files);
+    let mut compared = 0;
+    for path in &files {
+        let is_go = path.to_string_lossy().contains("gin-gonic__gin");
+        let is_log = path.file_name().is_some_and(|name| name == "test_output.txt") || is_go;
+        let Some(format) = (if is_go { Some(LogFormat::Go) } else { format_of(path) }).filter(|_| is_log)
+        else {
+            continue;
+        };
+        let framework = Framework::of_log(format).unwrap();
+        let run = grade::parse_log(framework, &fs::read(path).unwrap(), Some(SWE_SMITH_MARKS));
+        let config = config(framework, &["x".to_owned()], &[]);
+        let (begin, end) = (SWE_SMITH_MARKS.begin, SWE_SMITH_MARKS.end);
+        let arguments = ["--grade-log", path.to_str().unwrap(), "--begin", begin, "--end", end];
+        let python = python_answer(&config, &arguments, None);
+        assert_eq!(python, rust_answer(config.required(), &run, None), "{}", path.display());
+        compared += 1;
+    }
+    assert!(compared >= 13, "only {compared} logs were compared");
 }

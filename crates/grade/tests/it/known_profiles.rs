@@ -1,33 +1,42 @@
 //! The built-in profiles against a local corpus, when there is one.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use grade::{Language, profile_for};
 use ident::AliasTable;
 use serde_json::Value;
 
 #[test]
-fn every_repository_of_the_known_instances_has_a_profile() {
+fn every_known_instance_has_a_profile_whose_suite_is_run() {
     let Some(path) = corpus::find("data/swesmith/all_known_instance_ids.txt") else { return };
     let ids = fs::read_to_string(path).unwrap();
     let aliases = AliasTable::default();
-    let names: BTreeSet<&str> = ids.lines().filter_map(|id| Some(id.rsplit_once('.')?.0)).collect();
-    let mut refused = Vec::new();
-    for name in &names {
-        let profile = profile_for(name, &aliases).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(profile.name(), **name);
-        if let Err(error) = profile.to_profile(name) {
-            refused.push(error.to_string());
-        }
+    let mut names = BTreeSet::new();
+    let mut counts: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    let mut runs: BTreeMap<&str, (&str, String)> = BTreeMap::new();
+    for id in ids.lines() {
+        let name = id.rsplit_once('.').unwrap().0;
+        names.insert(name);
+        let run = runs.entry(name).or_insert_with(|| {
+            let profile = profile_for(name, &aliases).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(profile.name(), name);
+            // An instance's id leads to the same profile as its repository.
+            assert_eq!(profile_for(id, &aliases).unwrap(), profile);
+            let made = profile.to_profile(name).unwrap_or_else(|error| panic!("{id}: {error}"));
+            (profile.language.as_str(), made.framework.unwrap())
+        });
+        *counts.entry(run.clone()).or_default() += 1;
     }
-    assert_eq!(names.len(), 134);
-    // Five are no Python; of the Python ones the rest have another runner or launcher.
-    assert!((5..=9).contains(&refused.len()), "{refused:#?}");
-    // An instance's id leads to the same profile as its repository.
-    for id in ids.lines().step_by(97) {
-        let profile = profile_for(id, &aliases).unwrap();
-        assert_eq!(profile.name(), id.rsplit_once('.').unwrap().0);
+    for ((language, framework), count) in &counts {
+        eprintln!("{count:>6} {language} instances are run by {framework}");
     }
+    let of =
+        |language: &str| counts.iter().filter(|((of, _), _)| *of == language).map(|(_, n)| n).sum::<usize>();
+    assert_eq!((names.len(), of("python"), of("go"), of("javascript")), (134, 14_030, 330, 236));
+    assert_eq!(counts.values().sum::<usize>(), ids.lines().count());
 }
 
 #[test]

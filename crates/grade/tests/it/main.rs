@@ -5,6 +5,7 @@
 
 mod harness_logs;
 mod known_profiles;
+mod languages;
 mod live;
 mod noise;
 mod recorded;

@@ -3,8 +3,12 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use grade::{LogFormat, Outcome, Reason, Required, SuiteRun, TestNames, TestStatus, decide, parse_log_named};
+use grade::{
+    Framework, LogFormat, Outcome, Reason, Required, SuiteRun, TestNames, TestStatus, decide, parse_log_named,
+};
 use serde::Deserialize;
+
+use crate::twin::{config, has_python, python_answer, rust_answer};
 
 /// One log and what stands in it, told by whoever made the run.
 #[derive(Deserialize)]
@@ -91,5 +95,33 @@ fn recorded_runs_get_the_verdict_that_their_exit_status_and_tests_give() {
         assert_eq!(verdict(&failed).outcome, Outcome::Unresolved, "{}", run.log);
         let required = Required { fail_to_pass: &failed, pass_to_pass: &[], pass_to_pass_only: false };
         assert_eq!(decide(required, &found, Some(0)).reason, Some(Reason::Contradiction), "{}", run.log);
+    }
+}
+
+#[test]
+fn recorded_runs_are_read_alike_by_both_graders() {
+    if !has_python() {
+        return;
+    }
+    let mut compared = Vec::new();
+    for run in runs() {
+        let (found, format) = read(&run, TestNames::Collection);
+        let Some(framework) = Framework::of_log(format) else { continue };
+        let of = |wanted: TestStatus| -> Vec<String> {
+            let tests = found.statuses.iter().filter(|(_, status)| *status == wanted);
+            tests.map(|(name, _)| name.to_owned()).collect()
+        };
+        let config = config(framework, &of(TestStatus::Failed), &of(TestStatus::Passed));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs").join(&run.log);
+        for exit in [run.exit, 0] {
+            let python = python_answer(&config, &["--grade-log", path.to_str().unwrap()], Some(exit));
+            let rust = rust_answer(config.required(), &found, Some(format.suite_exit(exit)));
+            assert_eq!(python, rust, "{} ended with {exit}", run.log);
+        }
+        compared.push(framework);
+    }
+    // `lines` is no runner's own format, and what cargo prints is run live.
+    for framework in Framework::ALL.into_iter().filter(|framework| *framework != Framework::Lines) {
+        assert!(compared.contains(&framework), "{framework:?}");
     }
 }

@@ -513,4 +513,7 @@ fn the_script_refuses_to_guess_without_an_interpreter() {
     let status = Command::new("/bin/sh").arg(trial.path("tests/test.sh")).status().unwrap();
     assert_eq!(status.code(), Some(3));
     assert_eq!(trial.reward(), None);
+    let report = trial.report();
+    assert_eq!(report["fault"], "no_python");
+    assert!(report["detail"].as_str().unwrap().contains("install python3 in the image"), "{report}");
 }

@@ -23,7 +23,7 @@ use crate::stage::images::{REWRITE, Rewrite};
 use crate::stage::plan::{self, PLAN, RESERVES};
 use crate::stage::quarantine::{QUARANTINE, Quarantine};
 use crate::trees::{self, CleanTree, NoTree};
-use crate::verifier::{self, PytestVerifier};
+use crate::verifier::{self, SuiteVerifier};
 use crate::workbench::{Workbench, run_alone};
 
 /// Name of the document.
@@ -273,7 +273,8 @@ impl<'a> Materializer<'a> {
             memory_mb: recipe.memory_mb,
             ..Settings::default()
         };
-        let verifier = PytestVerifier::new(instance, profile, &recipe.workdir, timeout_sec)
+        let verifier = SuiteVerifier::new(instance, profile, &recipe.workdir, timeout_sec)
+            .map_err(|why| ("verifier_config", why))?
             .with_interpreter(interpreter);
         let input = MaterializeInput {
             instance,

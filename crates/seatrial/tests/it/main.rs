@@ -20,6 +20,7 @@ mod hostile;
 mod images;
 mod interrupt;
 mod jobs;
+mod languages;
 mod leftovers;
 mod lifecycle;
 mod main_job;

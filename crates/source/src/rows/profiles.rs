@@ -16,6 +16,7 @@ pub(crate) const PROFILES: Columns<Profile> = Columns {
         "version",
         "sdist",
         "sha256",
+        "framework",
         "test_cmd",
         "env",
         "test_files",
@@ -42,6 +43,7 @@ fn parse(row: &mut Row, _: &mut Notes, _: &Spot) -> Result<Profile, FieldFault> 
             Some(digest.hex())
         }
     };
+    let framework = row.optional_text("framework")?;
     let test_cmd = row.text("test_cmd")?;
     if test_cmd.trim().is_empty() {
         return Err(FieldFault::value("test_cmd", "is empty; write the command that runs the suite"));
@@ -52,7 +54,7 @@ fn parse(row: &mut Row, _: &mut Notes, _: &Spot) -> Result<Profile, FieldFault> 
     if timeout_sec == Some(0) {
         return Err(FieldFault::value("timeout_sec", "is 0; leave it out for the recipe's limit"));
     }
-    Ok(Profile { repo, package, version, sdist, sha256, test_cmd, env, test_files, timeout_sec })
+    Ok(Profile { repo, package, version, sdist, sha256, framework, test_cmd, env, test_files, timeout_sec })
 }
 
 /// Finds repositories with two profiles that differ.

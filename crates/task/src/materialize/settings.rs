@@ -79,6 +79,12 @@ pub trait Verifier {
     /// Whether the workspace file at `path` decides what the tests check: tests, their data, their settings.
     fn owns(&self, path: &str) -> bool;
 
+    /// The workspace file that a test's id names, where ids name files.
+    fn file_of<'i>(&self, id: &'i str) -> Option<&'i str>;
+
+    /// Whether the file at `path`, which belongs to the tests, defines a test whose id names no file.
+    fn defines(&self, id: &str, path: &str, text: &str) -> bool;
+
     /// The files of `tests/` beside the archive [`SURFACE_ARCHIVE`], with paths relative to `tests/`. An error is the
     /// reason why this instance cannot be verified.
     fn files(&self, surface: &SurfaceArchive<'_>) -> Result<Vec<TaskFile>, String>;

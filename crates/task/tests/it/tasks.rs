@@ -23,6 +23,14 @@ impl Verifier for Pytest {
             || matches!(name, "conftest.py" | "pytest.ini" | "setup.cfg" | "tox.ini" | "pyproject.toml")
     }
 
+    fn file_of<'i>(&self, id: &'i str) -> Option<&'i str> {
+        id.split_once("::").map(|(file, _)| file)
+    }
+
+    fn defines(&self, id: &str, _path: &str, text: &str) -> bool {
+        text.contains(&format!("def {id}("))
+    }
+
     fn files(&self, surface: &SurfaceArchive<'_>) -> Result<Vec<TaskFile>, String> {
         let script = format!("#!/bin/sh\nsha256sum /tests/surface.tar | grep -q {}\n", surface.digest);
         Ok(vec![TaskFile { path: "test.sh".into(), mode: 0o755, content: script.into_bytes() }])
