@@ -283,6 +283,51 @@ fn prove(root: &Path, projects: &[&Project]) {
     ended(binary().arg("-C").arg(root).arg("up")).with_code(0);
 }
 
+/// What an agent may do to installed packages and to the search path, and what the verifier says about it.
+const TAMPERED: [(&str, &str, &str); 3] = [
+    ("changed-package", "echo '// nothing' >> node_modules/mocha/lib/runner.js", "forged"),
+    (
+        "package-beside-the-tests",
+        "mkdir -p test/node_modules/chai; echo 'module.exports = {};' > test/node_modules/chai/index.js",
+        "forged",
+    ),
+    (
+        "programs-in-front",
+        "for name in node npm sh env mktemp; do printf '#!/bin/sh\\nexit 0\\n' > /usr/local/sbin/$name; chmod 755 /usr/local/sbin/$name; done",
+        "",
+    ),
+];
+
+/// Lets agents tamper with a proved task, and holds what the verifier says about them.
+fn tamper(root: &Path, project: &Project) {
+    for (name, script, reason) in TAMPERED {
+        let task = root.join("tampered").join(name);
+        std::fs::create_dir_all(task.parent().unwrap()).unwrap();
+        let from = root.join("tasks").join(project.id());
+        assert!(Command::new("cp").arg("-r").arg(from).arg(&task).status().unwrap().success());
+        // A task by itself has no image of the project, so it brings the packages along.
+        let copy = |from: &Path, to: &Path| Command::new("cp").arg("-r").arg(from).arg(to).status().unwrap();
+        let environment = task.join("environment");
+        assert!(copy(&root.join("bases/packages/node_modules"), &environment.join("node_modules")).success());
+        let dockerfile = std::fs::read_to_string(environment.join("Dockerfile")).unwrap().replace(
+            "FROM seatrial.local/packages\n",
+            "FROM seatrial.local/host\nCOPY node_modules /testbed/node_modules\n",
+        );
+        std::fs::write(environment.join("Dockerfile"), dockerfile).unwrap();
+        let script = format!("#!/bin/bash\ncd /testbed\n{script}\n");
+        std::fs::write(task.join("solution/solve.sh"), script).unwrap();
+        let path = format!("tampered/{name}");
+        let arguments = ["run", "--json", "-a", "oracle", "--job-name", name, "-p", &path];
+        let ran = ended(binary().arg("-C").arg(root).args(arguments));
+        let line = &ran.json_lines()[0];
+        assert_eq!(line["outcome"], json!({"reward": 0.0}), "{name}: {}", ran.all());
+        let trial = root.join(line["directory"].as_str().unwrap());
+        let report = std::fs::read(trial.join("verifier/report.json")).unwrap();
+        let report: Value = serde_json::from_slice(&report).unwrap();
+        assert_eq!(report["verdict"]["reason"].as_str().unwrap_or_default(), reason, "{name}: {report}");
+    }
+}
+
 #[test]
 fn bugs_in_go_become_proved_tasks() {
     if !sandboxes_run() || !has("go") {
@@ -303,4 +348,7 @@ fn bugs_in_javascript_become_proved_tasks() {
     let projects = if packages { vec![&NODE, &MOCHA] } else { vec![&NODE] };
     write_recipe(temp.path(), &projects, packages);
     prove(temp.path(), &projects);
+    if packages {
+        tamper(temp.path(), &MOCHA);
+    }
 }
