@@ -1,6 +1,7 @@
 //! What can go wrong between an image reference and a mounted root file system.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::RunFailure;
 use crate::reference::ReferenceError;
@@ -72,6 +73,18 @@ pub enum ImageError {
         /// The digest it has.
         found: String,
     },
+    /// Content that ended too early, or goes on after its end.
+    #[error("{place}: {digest} came with {found} bytes, and has {expected}")]
+    Cut {
+        /// The registry's repository, or the layout.
+        place: String,
+        /// The digest it was asked for by.
+        digest: String,
+        /// Its length.
+        expected: u64,
+        /// How many bytes came.
+        found: u64,
+    },
     /// The image is not where the reference says.
     #[error("no image {reference}: {reason}")]
     NotFound {
@@ -80,6 +93,16 @@ pub enum ImageError {
         /// Where it was looked for.
         reason: String,
     },
+    /// A reference that names something else than when it was looked up.
+    #[error("{reference} names {found} now, and {planned} was planned; plan again")]
+    SourceMoved {
+        /// The reference.
+        reference: String,
+        /// Digest of what was planned.
+        planned: String,
+        /// Digest of what it names now.
+        found: String,
+    },
     /// A registry's answer that is not what the protocol says.
     #[error("registry {host}: {what}")]
     Registry {
@@ -87,6 +110,24 @@ pub enum ImageError {
         host: String,
         /// The request and the answer.
         what: String,
+    },
+    /// A registry that has had enough of us for now.
+    #[error("registry {host} refuses more requests{}", come_back(*.retry_after))]
+    TooManyRequests {
+        /// Host and port.
+        host: String,
+        /// When it wants to be asked again, where it says so.
+        retry_after: Option<Duration>,
+    },
+    /// A registry that counts pulls, and of whose pulls the rest is kept for others.
+    #[error("registry {host} has {remaining} pulls left, and {reserve} are kept back")]
+    PullsSpent {
+        /// Host and port.
+        host: String,
+        /// Pulls that are left.
+        remaining: u64,
+        /// Pulls that are kept back.
+        reserve: u64,
     },
     /// A registry that wants credentials, or other ones.
     #[error("registry {host} refuses access to {what}: {reason}")]
@@ -125,6 +166,11 @@ pub enum ImageError {
     },
 }
 
+fn come_back(retry_after: Option<Duration>) -> String {
+    retry_after
+        .map_or_else(String::new, |wait| format!("; it wants to be asked again in {} s", wait.as_secs()))
+}
+
 impl ImageError {
     /// Whether the disk or a quota is full.
     pub fn is_disk_full(&self) -> bool {
@@ -133,6 +179,11 @@ impl ImageError {
             Self::Io { source, .. } => artifact::is_disk_full(source),
             _ => false,
         }
+    }
+
+    /// Whether it is a matter of time: a registry has had enough of us, or its pulls are spent.
+    pub(crate) fn is_budget(&self) -> bool {
+        matches!(self, Self::TooManyRequests { .. } | Self::PullsSpent { .. })
     }
 
     /// Wraps a system error with what was being done.

@@ -22,6 +22,7 @@ mod writer;
 pub mod dockerfile;
 pub mod host;
 pub mod layout;
+pub mod mirror;
 pub mod pack;
 pub mod reference;
 pub mod registry;

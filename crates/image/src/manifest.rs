@@ -151,7 +151,7 @@ pub(crate) fn read(place: &str, bytes: &[u8]) -> Result<Document, ImageError> {
 fn check_layer(place: &str, layer: &Descriptor) -> Result<(), ImageError> {
     layer.hex(place)?;
     let kind = layer.media_type.as_str();
-    if !layer.urls.is_empty() || kind.contains(".foreign.") || kind.contains("nondistributable") {
+    if is_foreign(layer) {
         return Err(broken(
             place,
             format!(
@@ -177,6 +177,12 @@ fn check_layer(place: &str, layer: &Descriptor) -> Result<(), ImageError> {
             format!("layer {} has the type {kind}, which is no file system layer", layer.digest),
         ))
     }
+}
+
+/// Whether content is kept outside registries.
+pub(crate) fn is_foreign(descriptor: &Descriptor) -> bool {
+    let kind = descriptor.media_type.as_str();
+    !descriptor.urls.is_empty() || kind.contains(".foreign.") || kind.contains("nondistributable")
 }
 
 /// Chooses from an index the manifest for this machine.

@@ -1,68 +1,83 @@
 //! Requests to one registry or another: addresses, authorisation, redirects, another try.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue, LOCATION, WWW_AUTHENTICATE};
-use reqwest::{Method, Response, StatusCode, Url};
-use serde::Deserialize;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+};
+use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url};
 
-use super::auth::{Challenge, challenge};
-use super::credentials::Credentials;
+use super::auth::challenge;
+use super::connections::Connections;
+use super::grants::{Access, Grants};
+use super::pull::RegistryOptions;
+use super::quota::Quotas;
 use super::retry;
 use crate::{ImageError, RemoteRef};
 
-const CONNECT_LIMIT: Duration = Duration::from_secs(15);
-const SILENCE_LIMIT: Duration = Duration::from_secs(60);
-/// The longest that one request may take, its whole body included.
+/// The longest that one request may take, its whole body included, unless the body is a stream.
 const REQUEST_LIMIT: Duration = Duration::from_secs(3600);
 const MAX_REDIRECTS: usize = 5;
-const MAX_TOKEN: u64 = 256 << 10;
 /// Longest text of a refusal that is read.
 pub(super) const MAX_ERROR: u64 = 4096;
 
-/// Sends requests; shared by all pulls.
+/// Sends requests; shared by all that is done with registries.
 pub(super) struct Client {
-    outside: reqwest::Client,
-    /// For loopback addresses, which no proxy can reach.
-    loopback: reqwest::Client,
-    credentials: Credentials,
-    /// Authorisation that worked, by host and repository.
-    granted: Mutex<BTreeMap<(String, String), HeaderValue>>,
+    connections: Connections,
+    grants: Grants,
+    pub(super) quotas: Quotas,
+    /// The longest wait that a registry may ask for.
+    max_wait: Duration,
 }
 
-#[derive(Deserialize)]
-struct Token {
-    #[serde(default)]
-    token: Option<String>,
-    #[serde(default)]
-    access_token: Option<String>,
+/// A request that can be sent again.
+#[derive(Clone)]
+pub(super) struct Question<'a> {
+    /// For whom.
+    pub(super) reference: &'a RemoteRef,
+    /// What it wants to do there.
+    pub(super) access: Access,
+    pub(super) method: Method,
+    pub(super) address: &'a Url,
+    pub(super) accept: Option<&'a str>,
+    /// Media type and bytes of a short body.
+    pub(super) body: Option<(&'a str, &'a [u8])>,
+    /// Whether the body of the answer is long, so that only its silence is bounded.
+    pub(super) streams: bool,
+}
+
+impl<'a> Question<'a> {
+    /// A question that changes nothing.
+    pub(super) fn reading(
+        reference: &'a RemoteRef,
+        method: Method,
+        address: &'a Url,
+        accept: &'a str,
+    ) -> Self {
+        let access = Access::pull(reference);
+        Self { reference, access, method, address, accept: Some(accept), body: None, streams: false }
+    }
+
+    /// A request that changes something.
+    pub(super) fn writing(
+        reference: &'a RemoteRef,
+        access: Access,
+        method: Method,
+        address: &'a Url,
+    ) -> Self {
+        Self { reference, access, method, address, accept: None, body: None, streams: false }
+    }
 }
 
 impl Client {
     /// Sets up connections; nothing is sent yet.
-    pub(super) fn new(credentials: Credentials) -> Result<Self, ImageError> {
-        install_crypto();
-        let builder = || {
-            reqwest::Client::builder()
-                .user_agent(concat!("seatrial/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(CONNECT_LIMIT)
-                .read_timeout(SILENCE_LIMIT)
-                .timeout(REQUEST_LIMIT)
-                // Redirects are followed here, where credentials can be left behind.
-                .redirect(reqwest::redirect::Policy::none())
-        };
-        let failed = |e: reqwest::Error| ImageError::Registry {
-            host: "client".to_owned(),
-            what: format!("cannot set up connections: {}", chain(&e)),
-        };
+    pub(super) fn new(options: &RegistryOptions) -> Result<Self, ImageError> {
         Ok(Self {
-            outside: builder().build().map_err(failed)?,
-            loopback: builder().no_proxy().build().map_err(failed)?,
-            credentials,
-            granted: Mutex::new(BTreeMap::new()),
+            connections: Connections::new(options.certificates.clone())?,
+            grants: Grants::new(options.credentials.clone()),
+            quotas: Quotas::default(),
+            max_wait: options.max_wait,
         })
     }
 
@@ -74,210 +89,187 @@ impl Client {
         accept: &str,
     ) -> Result<Response, ImageError> {
         let address = address(reference, tail)?;
-        let response = self.ask(reference, Method::GET, &address, accept).await?;
+        let question = Question::reading(reference, Method::GET, &address, accept);
+        self.succeed(&Question { streams: tail.starts_with("blobs/"), ..question }).await
+    }
+
+    /// Asks, and takes nothing but a success for an answer.
+    pub(super) async fn succeed(&self, question: &Question<'_>) -> Result<Response, ImageError> {
+        let response = self.ask(question).await?;
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(self.refusal(reference, &address, response).await)
+        Err(self.refusal(question.reference, &question.method, question.address, response).await)
     }
 
     /// Asks with authorisation, and again while an answer may pass. The last answer is returned whatever it says.
-    pub(super) async fn ask(
-        &self,
-        reference: &RemoteRef,
-        method: Method,
-        address: &Url,
-        accept: &str,
-    ) -> Result<Response, ImageError> {
-        let key = (reference.host().to_owned(), reference.path().to_owned());
-        let mut asked = false;
+    pub(super) async fn ask(&self, question: &Question<'_>) -> Result<Response, ImageError> {
+        let Question { reference, access, method, address, .. } = question;
+        let host = reference.host();
+        let mut refreshed = false;
         let mut tried = 0;
         loop {
-            let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+            let granted = self.grants.header(&self.connections, reference, access).await?;
             tried += 1;
-            let sent = self.send(reference, &method, address, granted.as_ref(), accept).await;
-            let response = match sent {
+            let response = match self.send(question, granted.as_ref()).await {
                 Ok(response) => response,
                 Err(Sending::Final(error)) => return Err(error),
-                Err(Sending::Transport(error)) if tried < retry::TRIES => {
-                    tracing::debug!(host = reference.host(), error = chain(&error), "tries again");
-                    tokio::time::sleep(retry::wait(tried, None)).await;
+                Err(Sending::Transport(error)) => {
+                    let wait = self.wait(tried, None).filter(|_| tried < retry::TRIES);
+                    let text = chain(&error);
+                    let Some(wait) = wait else {
+                        return Err(failed(reference, format!("{method} {}: {text}", address.path())));
+                    };
+                    tracing::debug!(host, error = text, "tries again");
+                    tokio::time::sleep(wait).await;
                     continue;
                 }
-                Err(Sending::Transport(error)) => {
-                    return Err(failed(reference, format!("{method} {}: {}", address.path(), chain(&error))));
-                }
             };
+            self.quotas.note(host, response.headers());
             let status = response.status();
-            if status == StatusCode::UNAUTHORIZED && !asked {
-                asked = true;
-                // An old token may have run out; the challenge tells how to get another.
-                self.granted.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-                let header = self.authorise(reference, &response).await?;
-                self.granted.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), header);
+            if status == StatusCode::UNAUTHORIZED && !refreshed {
+                refreshed = true;
+                // A token may have run out; the challenge tells how to get another.
+                self.unauthorised(reference, access, granted.as_ref(), &response)?;
+                tried -= 1;
                 continue;
             }
-            let wait = retry::wait(tried, retry::asked(response.headers()));
+            let asked = retry::asked(response.headers());
             let response = if status == StatusCode::FORBIDDEN {
                 // Some registries say so what others say with 429.
                 let body = read_body(reference, response, MAX_ERROR).await.unwrap_or_default();
                 if !retry::is_too_many(&body) {
-                    return Err(self.denied(reference));
+                    return Err(self.grants.denied(reference).await);
                 }
                 None
             } else {
                 Some(response)
             };
-            if (response.is_none() || retry::is_passing(status.as_u16())) && tried < retry::TRIES {
-                tracing::debug!(host = reference.host(), status = status.as_u16(), ?wait, "tries again");
-                tokio::time::sleep(wait).await;
-                continue;
+            let too_many = response.is_none() || status == StatusCode::TOO_MANY_REQUESTS;
+            if too_many || retry::is_passing(status.as_u16()) {
+                let wait = self.wait(tried, asked).filter(|_| tried < retry::TRIES);
+                if let Some(wait) = wait {
+                    tracing::debug!(host, status = status.as_u16(), ?wait, "tries again");
+                    tokio::time::sleep(wait).await;
+                    continue;
+                }
+                if too_many {
+                    return Err(ImageError::TooManyRequests { host: host.to_owned(), retry_after: asked });
+                }
             }
             return response.ok_or_else(|| failed(reference, "too many requests".to_owned()));
         }
     }
 
-    /// Sends one request and follows its redirects. Authorisation goes to the registry's own address only.
+    /// Sends a body of known length once. The answer is returned whatever it says; `None` when the authorisation was refused, and
+    /// another one will be there for the next try.
+    pub(super) async fn send_stream(
+        &self,
+        question: &Question<'_>,
+        body: Body,
+        length: u64,
+    ) -> Result<Option<Response>, Sending> {
+        let Question { reference, access, address, .. } = question;
+        let granted = self.grants.header(&self.connections, reference, access).await;
+        let granted = granted.map_err(Sending::Final)?;
+        let connection = self.connections.of(address).map_err(Sending::Final)?;
+        let request = connection
+            .sending
+            .request(question.method.clone(), (*address).clone())
+            .header(CONTENT_TYPE, "application/octet-stream")
+            .header(CONTENT_LENGTH, length)
+            .body(body);
+        let request = authorised(reference, address, request, granted.as_ref()).map_err(Sending::Final)?;
+        let response = request.send().await.map_err(|e| Sending::Transport(e.without_url()))?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            self.unauthorised(reference, access, granted.as_ref(), &response).map_err(Sending::Final)?;
+            return Ok(None);
+        }
+        Ok(Some(response))
+    }
+
+    /// Sends one request and follows the redirects of those that change nothing.
     async fn send(
         &self,
-        reference: &RemoteRef,
-        method: &Method,
-        address: &Url,
+        question: &Question<'_>,
         granted: Option<&HeaderValue>,
-        accept: &str,
     ) -> Result<Response, Sending> {
-        let mut target = address.clone();
+        let Question { reference, method, address, .. } = question;
+        let refuse =
+            |what: &str| Sending::Final(failed(reference, format!("{method} {}: {what}", address.path())));
+        let mut target = (*address).clone();
         for _ in 0..=MAX_REDIRECTS {
-            let client = if is_loopback(&target) { &self.loopback } else { &self.outside };
-            let mut request = client.request(method.clone(), target.clone()).header(ACCEPT, accept);
-            if let Some(granted) = granted
-                && target.origin() == address.origin()
-            {
-                request = request.header(AUTHORIZATION, granted.clone());
+            let connection = self.connections.of(&target).map_err(Sending::Final)?;
+            let mut request = connection.asking.request(method.clone(), target.clone());
+            if let Some(accept) = question.accept {
+                request = request.header(ACCEPT, accept);
             }
+            if let Some((media_type, bytes)) = question.body {
+                request = request.header(CONTENT_TYPE, media_type).body(bytes.to_vec());
+            } else if *method == Method::POST || *method == Method::PUT {
+                // Some servers refuse such a request without a length.
+                request = request.header(CONTENT_LENGTH, 0);
+            }
+            if !question.streams {
+                request = request.timeout(REQUEST_LIMIT);
+            }
+            let request = authorised(reference, &target, request, granted).map_err(Sending::Final)?;
             // Addresses of redirects carry signatures, which belong into no message.
             let response = request.send().await.map_err(|e| Sending::Transport(e.without_url()))?;
             if !response.status().is_redirection() {
                 return Ok(response);
+            }
+            if !matches!(*method, Method::GET | Method::HEAD) {
+                return Err(refuse("a redirect of a request that writes"));
             }
             let next = response
                 .headers()
                 .get(LOCATION)
                 .and_then(|location| location.to_str().ok())
                 .and_then(|location| target.join(location).ok());
-            let refuse = |what: &str| {
-                Sending::Final(failed(reference, format!("{method} {}: {what}", address.path())))
-            };
             let next = next.ok_or_else(|| refuse("a redirect without an address"))?;
             if !may_connect(&next, is_loopback(address)) {
                 return Err(refuse("a redirect to an address without encryption, or to this machine"));
             }
             target = next;
         }
-        Err(Sending::Final(failed(
-            reference,
-            format!("{method} {}: more than {MAX_REDIRECTS} redirects", address.path()),
-        )))
+        Err(refuse(&format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    /// Answers a challenge.
-    async fn authorise(&self, reference: &RemoteRef, response: &Response) -> Result<HeaderValue, ImageError> {
-        let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-        let basic = self.credentials.basic(reference.host());
-        match header.and_then(challenge) {
-            Some(Challenge::Bearer { realm, service }) => {
-                self.token(reference, &realm, service.as_deref(), basic).await
-            }
-            Some(Challenge::Basic) => match basic {
-                Some((user, password)) => secret(reference, &basic_value(user, password)),
-                None => Err(self.denied(reference)),
-            },
-            None => {
-                Err(failed(reference, "answers 401 without a challenge that this client knows".to_owned()))
-            }
-        }
-    }
-
-    async fn token(
+    /// Reads what a registry asks for in a refusal.
+    fn unauthorised(
         &self,
         reference: &RemoteRef,
-        realm: &str,
-        service: Option<&str>,
-        basic: Option<(&str, &str)>,
-    ) -> Result<HeaderValue, ImageError> {
-        let mut address =
-            Url::parse(realm).map_err(|_| failed(reference, format!("names the token address `{realm}`")))?;
-        if !may_connect(&address, host_is_loopback(reference.host())) {
-            let what = format!("names the token address `{realm}`, without encryption or on this machine");
-            return Err(failed(reference, what));
-        }
-        {
-            let mut query = address.query_pairs_mut();
-            if let Some(service) = service {
-                query.append_pair("service", service);
-            }
-            query.append_pair("scope", &format!("repository:{}:pull", reference.path()));
-        }
-        let client = if is_loopback(&address) { &self.loopback } else { &self.outside };
-        let mut tried = 0;
-        loop {
-            tried += 1;
-            let mut request = client.get(address.clone());
-            if let Some((user, password)) = basic {
-                request = request.header(AUTHORIZATION, secret(reference, &basic_value(user, password))?);
-            }
-            let response = match request.send().await {
-                Ok(response) => response,
-                Err(_) if tried < retry::TRIES => {
-                    tokio::time::sleep(retry::wait(tried, None)).await;
-                    continue;
-                }
-                Err(error) => {
-                    let what = format!("token from {realm}: {}", chain(&error.without_url()));
-                    return Err(failed(reference, what));
-                }
-            };
-            let status = response.status();
-            if status.is_success() {
-                let body = read_body(reference, response, MAX_TOKEN).await?;
-                let token: Token = serde_json::from_slice(&body)
-                    .map_err(|_| failed(reference, format!("token from {realm}: the answer is no token")))?;
-                let token = token.token.or(token.access_token).filter(|token| !token.is_empty());
-                let token = token.ok_or_else(|| {
-                    failed(reference, format!("token from {realm}: the answer has no token"))
-                })?;
-                return secret(reference, &format!("Bearer {token}"));
-            }
-            if retry::is_passing(status.as_u16()) && tried < retry::TRIES {
-                tokio::time::sleep(retry::wait(tried, retry::asked(response.headers()))).await;
-                continue;
-            }
-            if matches!(status.as_u16(), 401 | 403) {
-                return Err(self.denied(reference));
-            }
-            return Err(failed(reference, format!("token from {realm}: status {}", status.as_u16())));
-        }
+        access: &Access,
+        granted: Option<&HeaderValue>,
+        response: &Response,
+    ) -> Result<(), ImageError> {
+        let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        let found = header.and_then(challenge).ok_or_else(|| {
+            failed(reference, "answers 401 without a challenge that this client knows".to_owned())
+        })?;
+        self.grants.refused(reference.host(), access, granted);
+        self.grants.challenged(reference.host(), found);
+        Ok(())
     }
 
-    fn denied(&self, reference: &RemoteRef) -> ImageError {
-        let host = reference.host();
-        let reason = match self.credentials.basic(host) {
-            Some((user, _)) => format!("the credentials of user `{user}` are not accepted"),
-            None => self.credentials.why_none(host),
-        };
-        ImageError::Denied { host: host.to_owned(), what: reference.path().to_owned(), reason }
+    /// How long to wait before another try; `None` when the registry asks for more than is waited.
+    pub(super) fn wait(&self, tried: u32, asked: Option<Duration>) -> Option<Duration> {
+        retry::wait(tried, asked, self.max_wait)
     }
 
+    /// What an answer that is no success means.
     pub(super) async fn refusal(
         &self,
         reference: &RemoteRef,
+        method: &Method,
         address: &Url,
         response: Response,
     ) -> ImageError {
         let status = response.status().as_u16();
         match status {
-            401 | 403 => self.denied(reference),
-            404 => ImageError::NotFound {
+            401 | 403 => self.grants.denied(reference).await,
+            404 if matches!(*method, Method::GET | Method::HEAD) => ImageError::NotFound {
                 reference: reference.to_string(),
                 reason: format!("{} answers 404 to {}", reference.host(), address.path()),
             },
@@ -285,14 +277,28 @@ impl Client {
                 let body = read_body(reference, response, MAX_ERROR).await.unwrap_or_default();
                 let text: String =
                     String::from_utf8_lossy(&body).chars().filter(|c| !c.is_control()).take(300).collect();
-                failed(reference, format!("GET {}: status {status}: {text}", address.path()))
+                failed(reference, format!("{method} {}: status {status}: {text}", address.path()))
             }
         }
     }
 }
 
+/// Adds the authorisation, which goes to the registry's own address only.
+fn authorised(
+    reference: &RemoteRef,
+    target: &Url,
+    request: RequestBuilder,
+    granted: Option<&HeaderValue>,
+) -> Result<RequestBuilder, ImageError> {
+    let own = address(reference, "")?;
+    Ok(match granted {
+        Some(granted) if target.origin() == own.origin() => request.header(AUTHORIZATION, granted.clone()),
+        _ => request,
+    })
+}
+
 /// Why a request got no answer.
-enum Sending {
+pub(super) enum Sending {
     /// The connection failed; another try may help.
     Transport(reqwest::Error),
     /// No other try will help.
@@ -348,45 +354,23 @@ pub(super) fn address(reference: &RemoteRef, tail: &str) -> Result<Url, ImageErr
 }
 
 /// Whether `host[:port]` is this machine. Only there connections go without encryption.
-fn host_is_loopback(host: &str) -> bool {
+pub(super) fn host_is_loopback(host: &str) -> bool {
     Url::parse(&format!("http://{host}/")).is_ok_and(|url| is_loopback(&url))
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Whether a registry may send a client to this address.
-fn may_connect(url: &Url, registry_is_loopback: bool) -> bool {
+pub(super) fn may_connect(url: &Url, registry_is_loopback: bool) -> bool {
     match url.scheme() {
         "https" => registry_is_loopback || !is_loopback(url),
         "http" => registry_is_loopback && is_loopback(url),
         _ => false,
     }
-}
-
-fn basic_value(user: &str, password: &str) -> String {
-    use base64::Engine as _;
-    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}")))
-}
-
-fn secret(reference: &RemoteRef, text: &str) -> Result<HeaderValue, ImageError> {
-    let mut value = HeaderValue::from_str(text).map_err(|_| {
-        failed(reference, "the authorisation has characters that no header may have".to_owned())
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-/// Chooses the implementation of cryptography for the process, unless somebody has.
-fn install_crypto() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // An error means that one is installed already, which will do.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 #[cfg(test)]

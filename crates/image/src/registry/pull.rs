@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ident::{Digest, Sha256Writer};
 use tokio::sync::Semaphore;
@@ -9,16 +10,25 @@ use tokio::task::JoinSet;
 
 use super::client::{Client, chain, failed, read_body};
 use super::credentials::Credentials;
+use super::push::ByteStream;
+use super::quota::Quota;
 use super::retry;
 use crate::blobs::{BlobDirectory, FetchedImage, stored_key};
-use crate::digest::hex_of;
+use crate::digest::{hex_of, is_hex64};
 use crate::manifest::{self, ACCEPTED, Descriptor, Document, MAX_CONFIG, MAX_MANIFEST, Manifest};
 use crate::store::LayerStore;
 use crate::unpack::UnpackLimits;
 use crate::{ImageError, RemoteRef};
 
+/// For an `Accept` header where any content will do.
+const ANYTHING: &str = "application/octet-stream, */*";
 /// Deepest nesting of indexes.
 const MAX_NESTING: usize = 4;
+
+/// Where Docker, and those that do as it does, keep certificates for registries.
+const CERTIFICATES: [&str; 2] = ["/etc/docker/certs.d", "/etc/containers/certs.d"];
+/// The longest wait that a registry may usually ask for.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// How registries are used.
 #[derive(Debug, Clone)]
@@ -31,16 +41,22 @@ pub struct RegistryOptions {
     pub limits: UnpackLimits,
     /// Layers downloaded at the same time, at least 1.
     pub parallel: usize,
+    /// Directories with the certificates of authorities that a registry needs: `HOST:PORT/*.crt`.
+    pub certificates: Vec<PathBuf>,
+    /// The longest wait that a registry may ask for before another try.
+    pub max_wait: Duration,
 }
 
 impl RegistryOptions {
-    /// Anonymous access, usual bounds, three downloads at a time.
+    /// Anonymous access, usual bounds, three downloads at a time, certificates as Docker finds them.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         Self {
             cache: cache.into(),
             credentials: Credentials::none(),
             limits: UnpackLimits::default(),
             parallel: 3,
+            certificates: CERTIFICATES.map(PathBuf::from).to_vec(),
+            max_wait: MAX_WAIT,
         }
     }
 }
@@ -64,7 +80,7 @@ impl Registry {
         let cache = BlobDirectory::new(&options.cache);
         fs_err::create_dir_all(cache.directory())
             .map_err(|e| ImageError::io("creating the blob cache", e))?;
-        let client = Client::new(options.credentials)?;
+        let client = Client::new(&options)?;
         let downloads = Semaphore::new(options.parallel.max(1));
         Ok(Self { shared: Arc::new(Shared { client, cache, limits: options.limits, downloads }) })
     }
@@ -112,6 +128,46 @@ impl Registry {
         Ok(FetchedImage { image, resolved, manifest })
     }
 
+    /// The bytes of a manifest or index with this digest, asked for once and then kept.
+    pub(crate) async fn manifest_by_digest(
+        &self,
+        reference: &RemoteRef,
+        digest: &str,
+    ) -> Result<Vec<u8>, ImageError> {
+        self.shared.manifest_by_digest(reference, digest).await
+    }
+
+    /// The bytes of a manifest or index that was asked for before.
+    pub(crate) fn kept_manifest(&self, digest: &str) -> Option<Vec<u8>> {
+        self.shared.kept_manifest(digest)
+    }
+
+    /// How long to wait before another try; `None` when the registry asks for more than is waited.
+    pub(crate) fn wait(&self, tried: u32, asked: Option<Duration>) -> Option<Duration> {
+        self.shared.client.wait(tried, asked)
+    }
+
+    /// What a host last said about pulls that it counts.
+    pub fn quota(&self, host: &str) -> Option<Quota> {
+        self.shared.client.quotas.of(host)
+    }
+
+    /// The content of a blob, not verified yet.
+    pub(crate) async fn blob_stream(
+        &self,
+        reference: &RemoteRef,
+        digest: &str,
+    ) -> Result<ByteStream, ImageError> {
+        let response = self.shared.client.get(reference, &format!("blobs/{digest}"), ANYTHING).await?;
+        let state = (response, reference.clone(), digest.to_owned());
+        Ok(Box::pin(futures_util::stream::try_unfold(state, async |(mut response, reference, digest)| {
+            match response.chunk().await {
+                Ok(piece) => Ok(piece.map(|piece| (piece, (response, reference, digest)))),
+                Err(e) => Err(failed(&reference, format!("blob {digest}: {}", chain(&e.without_url())))),
+            }
+        })))
+    }
+
     /// Sees to it that a blob is in the cache.
     async fn blob(
         &self,
@@ -151,7 +207,7 @@ impl Registry {
             match self.shared.download(reference, descriptor, &hex).await {
                 Err(ImageError::Registry { what, .. }) if tried < retry::TRIES => {
                     tracing::debug!(host = reference.host(), what, "downloads again");
-                    tokio::time::sleep(retry::wait(tried, None)).await;
+                    tokio::time::sleep(self.shared.client.wait(tried, None).unwrap_or_default()).await;
                 }
                 other => return other,
             }
@@ -187,17 +243,21 @@ impl Shared {
     }
 
     async fn manifest_by_digest(&self, reference: &RemoteRef, digest: &str) -> Result<Vec<u8>, ImageError> {
-        let hex = digest.strip_prefix("sha256:").ok_or_else(|| {
-            failed(reference, format!("the digest {digest} is not sha256, which is all that is supported"))
-        })?;
-        let path = self.cache.path(hex);
-        if fs_err::symlink_metadata(&path).is_ok_and(|m| m.is_file() && m.len() <= MAX_MANIFEST)
-            && let Ok(bytes) = fs_err::read(&path)
-            && hex_of(&bytes) == hex
-        {
-            return Ok(bytes);
+        if !digest.starts_with("sha256:") {
+            let what = format!("the digest {digest} is not sha256, which is all that is supported");
+            return Err(failed(reference, what));
         }
-        self.manifest(reference, digest).await
+        match self.kept_manifest(digest) {
+            Some(bytes) => Ok(bytes),
+            None => self.manifest(reference, digest).await,
+        }
+    }
+
+    fn kept_manifest(&self, digest: &str) -> Option<Vec<u8>> {
+        let hex = digest.strip_prefix("sha256:").filter(|hex| is_hex64(hex))?;
+        let path = self.cache.path(hex);
+        fs_err::symlink_metadata(&path).ok().filter(|m| m.is_file() && m.len() <= MAX_MANIFEST)?;
+        fs_err::read(&path).ok().filter(|bytes| hex_of(bytes) == hex)
     }
 
     /// Goes from an index to the manifest for this machine.
@@ -230,8 +290,7 @@ impl Shared {
         hex: &str,
     ) -> Result<(), ImageError> {
         let digest = &descriptor.digest;
-        let mut response =
-            self.client.get(reference, &format!("blobs/{digest}"), "application/octet-stream, */*").await?;
+        let mut response = self.client.get(reference, &format!("blobs/{digest}"), ANYTHING).await?;
         let doing = |e: std::io::Error| ImageError::io("writing the blob cache", e);
         let file = tempfile::NamedTempFile::new_in(self.cache.directory()).map_err(doing)?;
         let mut writer = Sha256Writer::new(file);

@@ -7,8 +7,10 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 /// How often a request is tried in all.
 pub(super) const TRIES: u32 = 5;
-/// Longest wait before another try, whatever a registry asks for.
-const MAX_WAIT: Duration = Duration::from_secs(60);
+/// The first wait is at most that long; each further one may be twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// Longest wait that is chosen here.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Whether a status may pass: too many requests, a time-out, or trouble on the server's side.
 pub(super) fn is_passing(status: u16) -> bool {
@@ -34,24 +36,43 @@ fn wanted(text: &str, now: Timestamp) -> Option<Duration> {
     Some(Duration::try_from(until).unwrap_or_default())
 }
 
-/// The wait after the `tried`-th try, from 1: what the registry asks for, else doubling from half a second.
-pub(super) fn wait(tried: u32, asked: Option<Duration>) -> Duration {
-    asked
-        .unwrap_or_else(|| Duration::from_millis(500) * 2_u32.saturating_pow(tried.saturating_sub(1).min(10)))
-        .min(MAX_WAIT)
+/// The wait after the `tried`-th try, from 1: what the registry asks for and a little more, so that not all who were sent away
+/// come back at once; else any time up to a bound that doubles. `None` when it asks for more than `longest`.
+pub(super) fn wait(tried: u32, asked: Option<Duration>, longest: Duration) -> Option<Duration> {
+    match asked {
+        Some(asked) if asked > longest => None,
+        Some(asked) => Some(asked.saturating_add(part(asked / 10))),
+        None => Some(part(bound(tried).min(longest))),
+    }
+}
+
+fn bound(tried: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(2_u32.saturating_pow(tried.saturating_sub(1).min(16))).min(MAX_BACKOFF)
+}
+
+/// A part of a time, every part as likely.
+fn part(whole: Duration) -> Duration {
+    whole.mul_f64(rand::random::<f64>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LONGEST: Duration = Duration::from_secs(60);
+
     #[test]
     fn waits_are_bounded() {
-        assert_eq!(wait(1, None), Duration::from_millis(500));
-        assert_eq!(wait(3, None), Duration::from_secs(2));
-        assert_eq!(wait(u32::MAX, None), MAX_WAIT);
-        assert_eq!(wait(1, Some(Duration::from_secs(7))), Duration::from_secs(7));
-        assert_eq!(wait(1, Some(Duration::MAX)), MAX_WAIT);
+        assert_eq!(bound(1), Duration::from_millis(500));
+        assert_eq!(bound(3), Duration::from_secs(2));
+        assert_eq!(bound(u32::MAX), MAX_BACKOFF);
+        for tried in 1..20 {
+            assert!(wait(tried, None, LONGEST).unwrap() <= bound(tried));
+            assert!(wait(tried, None, Duration::from_millis(1)).unwrap() <= Duration::from_millis(1));
+        }
+        let asked = wait(1, Some(Duration::from_secs(10)), LONGEST).unwrap();
+        assert!(asked >= Duration::from_secs(10) && asked <= Duration::from_secs(11));
+        assert_eq!(wait(1, Some(Duration::MAX), LONGEST), None);
         assert!(is_passing(429) && is_passing(503) && !is_passing(404) && !is_passing(401));
     }
 

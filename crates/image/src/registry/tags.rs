@@ -11,7 +11,7 @@ use reqwest::{Method, Response, StatusCode, Url};
 use serde::Deserialize;
 
 use super::Registry;
-use super::client::{MAX_ERROR, address, failed, read_body};
+use super::client::{MAX_ERROR, Question, address, failed, read_body};
 use crate::manifest::ACCEPTED;
 use crate::{ImageError, RemoteRef};
 
@@ -61,7 +61,8 @@ impl Registry {
         // Whether the page was asked for only to see that there is none.
         let mut asked_for_more = false;
         loop {
-            let response = client.ask(repository, Method::GET, &next, "application/json").await?;
+            let question = Question::reading(repository, Method::GET, &next, "application/json");
+            let response = client.ask(&question).await?;
             if response.status() == StatusCode::NOT_FOUND && tags.is_empty() {
                 if is_unknown(repository, response).await? {
                     return Ok(None);
@@ -69,7 +70,7 @@ impl Registry {
                 return Err(failed(repository, format!("GET {}: status 404", next.path())));
             }
             if !response.status().is_success() {
-                return Err(client.refusal(repository, &next, response).await);
+                return Err(client.refusal(repository, &Method::GET, &next, response).await);
             }
             let link = next_page(response.headers(), &next);
             let page = read_page(repository, response).await?;
@@ -103,12 +104,13 @@ impl Registry {
     pub async fn look_up(&self, reference: &RemoteRef) -> Result<Option<Found>, ImageError> {
         let client = &self.shared.client;
         let address = address(reference, &format!("manifests/{}", reference.selector()))?;
-        let response = client.ask(reference, Method::HEAD, &address, &ACCEPTED.join(", ")).await?;
+        let accept = ACCEPTED.join(", ");
+        let response = client.ask(&Question::reading(reference, Method::HEAD, &address, &accept)).await?;
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
         if !response.status().is_success() {
-            return Err(client.refusal(reference, &address, response).await);
+            return Err(client.refusal(reference, &Method::HEAD, &address, response).await);
         }
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let digest = text("docker-content-digest").filter(|digest| ident::Digest::parse(digest).is_ok());

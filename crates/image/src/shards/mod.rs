@@ -12,6 +12,7 @@ mod desired;
 mod diff;
 mod names;
 mod plan;
+mod recheck;
 mod snapshot;
 
 pub use config::{ConfigError, Shards};
@@ -20,4 +21,5 @@ pub use diff::{PlanDiff, diff};
 pub use plan::{
     Action, Duplicate, Gate, Item, Missing, OverLimit, PlanError, PlanRequest, Reason, Shard, ShardPlan, plan,
 };
+pub use recheck::{Drift, Recheck, RecheckError, recheck};
 pub use snapshot::Snapshot;

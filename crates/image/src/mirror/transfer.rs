@@ -1,0 +1,151 @@
+//! Carries out one job: brings a blob, mounts one, finishes an image.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures_util::StreamExt as _;
+
+use super::graph::Node;
+use super::progress::Progress;
+use super::schedule::Fault;
+use super::source::Source;
+use super::verified::verified;
+use crate::registry::{Mounted, Outgoing, PutError, Registry, UploadError};
+use crate::{ImageError, RemoteRef};
+
+/// How often a blob is sent in all, when sending breaks off.
+const TRIES: u32 = 5;
+
+/// Carries out jobs at one registry. Clones share what was learnt about it.
+#[derive(Clone)]
+pub(super) struct Carrier {
+    pub(super) registry: Registry,
+    pub(super) progress: Arc<Progress>,
+    /// Whether the registry does not mount, by host.
+    pub(super) mounts_not: Arc<AtomicBool>,
+}
+
+/// A blob that is to be in a repository.
+pub(super) struct Errand {
+    pub(super) digest: String,
+    pub(super) size: u64,
+    pub(super) into: RemoteRef,
+    /// Repositories of the same registry that may have it.
+    pub(super) near: Vec<RemoteRef>,
+    /// Whether the first of those has it for sure.
+    pub(super) is_sure: bool,
+    /// Where it can be had.
+    pub(super) sources: Vec<Source>,
+}
+
+/// How a blob came to be where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Came {
+    Found,
+    Mounted { from: String },
+    Sent,
+}
+
+/// A job that failed.
+pub(super) struct Failed {
+    pub(super) fault: Fault,
+    pub(super) error: ImageError,
+}
+
+impl Carrier {
+    /// Sees to it that a repository has a blob: by mounting it, finding it, sending it, in this order.
+    pub(super) async fn bring(&self, errand: &Errand) -> Result<Came, Failed> {
+        let here = |error| Failed { fault: Fault::Repository, error };
+        for (number, from) in errand.near.iter().enumerate() {
+            if self.mounts_not.load(Ordering::Relaxed) {
+                break;
+            }
+            match self.registry.mount(&errand.into, from, &errand.digest).await.map_err(here)? {
+                Mounted::Done => {
+                    return Ok(Came::Mounted { from: format!("{}/{}", from.host(), from.path()) });
+                }
+                // Of a repository that may not have it nothing else could be said.
+                Mounted::Unsupported if errand.is_sure && number == 0 => {
+                    tracing::info!(
+                        host = from.host(),
+                        "the registry does not mount blobs; they are sent instead"
+                    );
+                    self.mounts_not.store(true, Ordering::Relaxed);
+                }
+                Mounted::Declined | Mounted::Unsupported => {}
+            }
+        }
+        if self.registry.has_blob(&errand.into, &errand.digest).await.map_err(here)? {
+            return Ok(Came::Found);
+        }
+        self.send(errand).await
+    }
+
+    /// Sends a blob from the first source that has it, again where that breaks off.
+    async fn send(&self, errand: &Errand) -> Result<Came, Failed> {
+        let mut last = None;
+        for source in &errand.sources {
+            let mut tried = 0;
+            loop {
+                tried += 1;
+                let (error, asked) = match self.send_once(errand, source).await {
+                    Ok(()) => return Ok(Came::Sent),
+                    Err(UploadError::Refused(error)) => {
+                        return Err(Failed { fault: Fault::Repository, error });
+                    }
+                    Err(UploadError::Source(error)) => {
+                        let cut = matches!(error, ImageError::Cut { .. } | ImageError::Registry { .. });
+                        if !cut || tried >= TRIES {
+                            last = Some(error);
+                            break;
+                        }
+                        (error, None)
+                    }
+                    Err(UploadError::Passing { error, asked }) => (error, asked),
+                };
+                let wait = self.registry.wait(tried, asked).filter(|_| tried < TRIES);
+                let Some(wait) = wait else { return Err(Failed { fault: Fault::Repository, error }) };
+                tracing::debug!(%error, digest = errand.digest, ?wait, "sends again");
+                tokio::time::sleep(wait).await;
+                // The whole may have arrived and only the answer been lost.
+                let arrived = self.registry.has_blob(&errand.into, &errand.digest).await;
+                if arrived.map_err(|error| Failed { fault: Fault::Repository, error })? {
+                    return Ok(Came::Sent);
+                }
+            }
+        }
+        let error = last.unwrap_or_else(|| ImageError::NotFound {
+            reference: errand.digest.clone(),
+            reason: "no source of it is known".to_owned(),
+        });
+        Err(Failed { fault: Fault::Source, error })
+    }
+
+    async fn send_once(&self, errand: &Errand, source: &Source) -> Result<(), UploadError> {
+        let Errand { digest, size, into, .. } = errand;
+        let content = source.blob(digest).await.map_err(UploadError::Source)?;
+        let content = verified(source.place(), digest.clone(), *size, content);
+        let (progress, sent) = (Arc::clone(&self.progress), Arc::new(AtomicU64::new(0)));
+        let counter = Arc::clone(&sent);
+        let counted = content.inspect(move |piece| {
+            let length = piece.as_ref().map_or(0, |piece| piece.len() as u64);
+            counter.fetch_add(length, Ordering::Relaxed);
+            progress.add_bytes(length);
+        });
+        let outgoing = Outgoing { digest: digest.clone(), size: *size, content: Box::pin(counted) };
+        let result = self.registry.upload(into, outgoing).await;
+        if result.is_err() {
+            self.progress.take_bytes(sent.load(Ordering::Relaxed));
+        }
+        result
+    }
+
+    /// Writes the manifests of an image, children first, and its tag last.
+    pub(super) async fn finish(&self, into: &RemoteRef, tag: &str, nodes: &[Node]) -> Result<(), PutError> {
+        let Some((top, children)) = nodes.split_last() else { return Ok(()) };
+        for node in children {
+            self.registry.put_manifest(into, &node.digest, &node.media_type, &node.bytes).await?;
+        }
+        self.registry.put_manifest(into, tag, &top.media_type, &top.bytes).await
+    }
+}
