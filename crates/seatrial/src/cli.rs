@@ -94,6 +94,10 @@ pub enum Images {
     Plan(ImagesPlan),
     /// Tells what one plan does otherwise than another.
     Diff(ImagesDiff),
+    /// Carries out the plan: sends to the registry what it does not have yet.
+    Mirror(ImagesMirror),
+    /// Looks whether the registry has what the plan says, and remembers where it was seen.
+    Verify(ImagesVerify),
     /// Puts verified copies in the place of base images.
     Rewrite,
 }
@@ -123,6 +127,37 @@ pub struct ImagesDiff {
     /// The later plan.
     #[arg(value_name = "B", value_hint = ValueHint::FilePath)]
     pub after: PathBuf,
+}
+
+/// `seatrial images mirror`.
+#[derive(Debug, Args)]
+pub struct ImagesMirror {
+    /// Requests at once.
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub jobs: u16,
+    /// Carries the plan out although the registry is not what it was when the plan was made.
+    #[arg(long)]
+    pub accept_drift: bool,
+    /// Leaves so many counted pulls to others, where a registry counts them.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub reserve: u64,
+    /// Waits until a registry allows more, instead of stopping.
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// `seatrial images verify`.
+#[derive(Debug, Args)]
+pub struct ImagesVerify {
+    /// Requests at once.
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub jobs: u16,
+    /// Reads and hashes every blob.
+    #[arg(long)]
+    pub deep: bool,
+    /// Waits so long for tags that cannot be seen yet.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub within: u32,
 }
 
 /// `seatrial plan`.

@@ -99,6 +99,13 @@ fn run(cli: Cli, output: Output) -> Result {
         Command::Images(cli::Images::Plan(arguments)) => {
             stage::images::plan(output, &claimed()?.0, arguments.rehome)
         }
+        // Neither claims the project: they take long, and keep to files of their own.
+        Command::Images(cli::Images::Mirror(arguments)) => {
+            stage::images::mirror(output, &project()?, &arguments)
+        }
+        Command::Images(cli::Images::Verify(arguments)) => {
+            stage::images::verify(output, &project()?, &arguments)
+        }
         Command::Images(cli::Images::Diff(arguments)) => {
             command::images_diff::run(output, directory, &arguments)
         }

@@ -87,7 +87,10 @@ pub async fn pull(project: &Project, lock: Option<&SeatrialLock>, wish: Wish) ->
     };
     let pulling = source::pull(request);
     let pulled = match wish.output {
-        Some(output) => transfers::shown(output, remote.transfers(), pulling).await,
+        Some(output) => {
+            let look = || (remote.transfers().received(), remote.transfers().wanted());
+            transfers::shown(output, "source pull", look, pulling).await
+        }
         None => pulling.await,
     };
     pulled.map_err(|error| failure(&error))

@@ -38,7 +38,10 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(20);
 
 /// Where Docker keeps names and passwords for registries.
 pub fn credentials() -> Option<PathBuf> {
-    std::env::home_dir().map(|home| home.join(".docker/config.json"))
+    let directory = std::env::var_os("DOCKER_CONFIG").filter(|directory| !directory.is_empty());
+    let directory = directory.map(PathBuf::from);
+    let directory = directory.or_else(|| std::env::home_dir().map(|home| home.join(".docker")))?;
+    Some(directory.join("config.json"))
 }
 
 /// Engine, images and scratch space.

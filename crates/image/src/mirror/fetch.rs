@@ -1,12 +1,23 @@
 //! Manifests of the images that are to be mirrored, under the budget of pulls that their registries count.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 use tokio::sync::Mutex;
 
-use super::graph::{Graph, walk};
+use super::graph::{Graph, Node, walk};
 use super::source::{Source, Sources};
+use crate::pack::BASE_NAME;
 use crate::registry::Registry;
 use crate::shards::Item;
-use crate::{ImageError, RemoteRef};
+use crate::{ImageError, ImageRef, RemoteRef};
+
+/// An image with everything that belongs to it.
+pub(super) struct Fetched {
+    /// Where its content is, the likeliest place first.
+    pub(super) sources: Vec<Source>,
+    pub(super) graph: Graph,
+}
 
 /// Gets the manifests of images.
 pub(super) struct Fetcher<'a> {
@@ -24,7 +35,7 @@ impl<'a> Fetcher<'a> {
     }
 
     /// An image with everything that belongs to it. What was fetched before is not fetched again.
-    pub(super) async fn graph(&self, item: &Item) -> Result<(Source, Graph), ImageError> {
+    pub(super) async fn fetch(&self, item: &Item) -> Result<Fetched, ImageError> {
         let source = self.sources.open(&item.source)?;
         if let Some(reference) = source.repository()
             && self.registry.kept_manifest(&item.digest).is_none()
@@ -36,7 +47,9 @@ impl<'a> Fetcher<'a> {
             Some(reference) => self.pull(reference, digest, &source).await,
         };
         let graph = walk(&item.source, &item.digest, &item.media_type, fetch).await?;
-        Ok((source, graph))
+        // Images that were packed here leave the blobs of their bases where those are.
+        let base = graph.nodes.last().and_then(base_of).and_then(|base| self.sources.remote(&base));
+        Ok(Fetched { sources: std::iter::once(source).chain(base).collect(), graph })
     }
 
     /// Whether the source still names what was planned. Registries that count pulls do not count the question, and say in its
@@ -81,4 +94,15 @@ impl<'a> Fetcher<'a> {
         }
         source.manifest(digest).await
     }
+}
+
+/// The base that a manifest says it was built on.
+fn base_of(node: &Node) -> Option<ImageRef> {
+    #[derive(Deserialize)]
+    struct Annotated {
+        #[serde(default)]
+        annotations: BTreeMap<String, String>,
+    }
+    let annotated: Annotated = serde_json::from_slice(&node.bytes).ok()?;
+    annotated.annotations.get(BASE_NAME)?.parse().ok()
 }

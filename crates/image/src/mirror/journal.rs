@@ -113,11 +113,10 @@ fn read(file: &fs::File) -> std::io::Result<(BTreeMap<String, BTreeSet<String>>,
             return Ok((seen, torn));
         }
         torn = line.last() != Some(&b'\n');
-        match serde_json::from_slice(&line) {
-            Ok(Entry::BlobOk { repository, digest, .. } | Entry::MountOk { repository, digest, .. }) => {
-                seen.entry(digest).or_default().insert(repository);
-            }
-            _ => {}
+        if let Ok(Entry::BlobOk { repository, digest, .. } | Entry::MountOk { repository, digest, .. }) =
+            serde_json::from_slice(&line)
+        {
+            seen.entry(digest).or_default().insert(repository);
         }
     }
 }

@@ -15,7 +15,10 @@ mod schedule;
 mod source;
 mod transfer;
 mod verified;
+mod verify;
 
 pub use progress::Progress;
 pub use report::{MirrorError, MirrorOutcome, MirrorReport, MirroredImage};
 pub use run::{MirrorOptions, mirror};
+pub use source::IN_LAYOUT;
+pub use verify::{VerifiedImage, VerifyOptions, VerifyReport, verify};

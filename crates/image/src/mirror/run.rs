@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use tokio::task::JoinSet;
 
-use super::fetch::Fetcher;
-use super::graph::{Graph, walk};
+use super::fetch::{Fetched, Fetcher};
+use super::graph::walk;
 use super::journal::{Entry, Journal, JournalError};
 use super::progress::Progress;
 use super::report::{MirrorError, MirrorOutcome, MirrorReport, MirroredImage};
@@ -33,8 +33,8 @@ const MOST_NEAR: usize = 3;
 /// How a plan is carried out.
 #[derive(Debug, Clone)]
 pub struct MirrorOptions {
-    /// What relative paths of sources are relative to.
-    pub root: PathBuf,
+    /// Directories of OCI layouts from which images may come.
+    pub layouts: Vec<PathBuf>,
     /// Directory of the journal, one for each registry and namespace.
     pub journal: PathBuf,
     /// Jobs at the same time, at least 1.
@@ -52,8 +52,7 @@ struct Ready {
     /// Number in the plan.
     number: usize,
     adds_tag: bool,
-    source: Source,
-    graph: Graph,
+    image: Fetched,
 }
 
 /// Carries out a plan: brings every blob to the registry once, and every image under its tag.
@@ -96,8 +95,9 @@ pub async fn mirror(
             registry: registry.clone(),
             progress: Arc::clone(progress),
             mounts_not: Arc::new(AtomicBool::new(false)),
+            manifests: Arc::default(),
         },
-        sources: Sources::new(registry.clone(), options.root.clone()),
+        sources: Sources::new(registry.clone(), &options.layouts),
         journal,
         tags: now.live,
         report: MirrorReport { images: Vec::new(), sent: 0, sent_bytes: 0, mounted: 0, found: 0 },
@@ -157,21 +157,20 @@ impl Run<'_> {
         numbers: &[usize],
         actions: &[Action],
     ) -> Result<(Vec<Ready>, Option<Duration>), MirrorError> {
-        let fetched: Vec<(usize, Result<(Source, Graph), ImageError>)> = {
+        let fetched: Vec<(usize, Result<Fetched, ImageError>)> = {
             let fetcher = Fetcher::new(&self.carrier.registry, &self.sources, self.options.reserve);
             let plan = self.plan;
             let asked = stream::iter(numbers.iter().copied())
-                .map(async |number| (number, fetcher.graph(&plan.items[number]).await));
+                .map(async |number| (number, fetcher.fetch(&plan.items[number]).await));
             asked.buffered(self.options.parallel.max(1)).collect().await
         };
         let mut ready = Vec::new();
         let mut pause = None;
         for (number, result) in fetched {
             match result {
-                Ok((source, graph)) => {
+                Ok(image) => {
                     self.outcomes.remove(&number);
-                    let adds_tag = actions[number].adds_tag();
-                    ready.push(Ready { number, adds_tag, source, graph });
+                    ready.push(Ready { number, adds_tag: actions[number].adds_tag(), image });
                 }
                 Err(error) => pause = pause.max(self.give_up(number, &error)?),
             }
@@ -309,7 +308,7 @@ impl Run<'_> {
                 let item = &self.plan.items[ready.number];
                 let (into, tag) = (work.repository_of(image).clone(), item.tag.clone());
                 running.spawn(async move {
-                    let put = carrier.finish(&into, &tag, &ready.graph.nodes).await;
+                    let put = carrier.finish(&into, &tag, &ready.image.graph.nodes).await;
                     let broken = |put: crate::registry::PutError| Broken {
                         fault: Fault::Repository,
                         error: put.error,
@@ -408,16 +407,15 @@ impl Work {
         let orders: Vec<Order> = ready
             .iter()
             .zip(&places)
-            .map(|(ready, place)| Order { repository: *place, blobs: ready.graph.blobs.clone() })
+            .map(|(ready, place)| Order { repository: *place, blobs: ready.image.graph.blobs.clone() })
             .collect();
         // A source at the same registry can be mounted from.
-        for image in &ready {
-            if let Some(reference) = image.source.repository()
-                && reference.host() == plan.config.registry
-            {
+        for Ready { image, .. } in &ready {
+            let references = image.sources.iter().filter_map(Source::repository);
+            for reference in references.filter(|reference| reference.host() == plan.config.registry) {
+                let name = format!("{}/{}", reference.host(), reference.path());
                 for digest in image.graph.blobs.keys() {
-                    let name = format!("{}/{}", reference.host(), reference.path());
-                    near.entry(digest.clone()).or_default().insert(name);
+                    near.entry(digest.clone()).or_default().insert(name.clone());
                 }
             }
         }
@@ -466,8 +464,7 @@ impl Work {
             near.extend(known.filter_map(|name| remote(name).ok()).take(MOST_NEAR));
         }
         let mut sources: Vec<Source> = Vec::new();
-        for image in self.schedule.users(blob) {
-            let source = &self.ready[image].source;
+        for source in self.schedule.users(blob).flat_map(|image| &self.ready[image].image.sources) {
             if sources.len() < MOST_SOURCES && sources.iter().all(|known| known.place() != source.place()) {
                 sources.push(source.clone());
             }

@@ -1,7 +1,8 @@
 //! Carries out one job: brings a blob, mounts one, finishes an image.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt as _;
 
@@ -21,9 +22,17 @@ const TRIES: u32 = 5;
 pub(super) struct Carrier {
     pub(super) registry: Registry,
     pub(super) progress: Arc<Progress>,
-    /// Whether the registry does not mount, by host.
+    /// Whether the registry does not mount.
     pub(super) mounts_not: Arc<AtomicBool>,
+    /// Manifests that are written or being written, by repository and digest. Registries may fail when one is written twice at the
+    /// same time.
+    pub(super) manifests: Arc<Mutex<Turns>>,
 }
+
+type Turns = BTreeMap<(String, String), Arc<Turn>>;
+
+/// Whose turn it is to write a manifest, and whether it was written.
+type Turn = tokio::sync::Mutex<bool>;
 
 /// A blob that is to be in a repository.
 pub(super) struct Errand {
@@ -144,8 +153,23 @@ impl Carrier {
     pub(super) async fn finish(&self, into: &RemoteRef, tag: &str, nodes: &[Node]) -> Result<(), PutError> {
         let Some((top, children)) = nodes.split_last() else { return Ok(()) };
         for node in children {
-            self.registry.put_manifest(into, &node.digest, &node.media_type, &node.bytes).await?;
+            let turn = self.turn(into, node);
+            let mut written = turn.lock().await;
+            if !*written {
+                self.registry.put_manifest(into, &node.digest, &node.media_type, &node.bytes).await?;
+                *written = true;
+            }
         }
-        self.registry.put_manifest(into, tag, &top.media_type, &top.bytes).await
+        let turn = self.turn(into, top);
+        let mut written = turn.lock().await;
+        self.registry.put_manifest(into, tag, &top.media_type, &top.bytes).await?;
+        *written = true;
+        Ok(())
+    }
+
+    fn turn(&self, into: &RemoteRef, node: &Node) -> Arc<Turn> {
+        let key = (into.path().to_owned(), node.digest.clone());
+        let mut manifests = self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(manifests.entry(key).or_default())
     }
 }

@@ -95,11 +95,12 @@ mod tests {
             let (all, end) = passed(&pieces, &digest, size);
             prop_assert!(end.is_ok());
             prop_assert_eq!(&all, &whole);
-            if other != whole {
+            // Of empty content nothing has to be read.
+            if other != whole && !whole.is_empty() {
                 let split: Vec<Vec<u8>> = other.chunks(7).map(<[u8]>::to_vec).collect();
                 let (all, end) = passed(&split, &digest, size);
                 prop_assert!(end.is_err());
-                prop_assert!(all.len() < whole.len() || whole.is_empty());
+                prop_assert!(all.len() < whole.len());
             }
         }
     }

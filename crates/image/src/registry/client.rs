@@ -1,6 +1,7 @@
 //! Requests to one registry or another: addresses, authorisation, redirects, another try.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::header::{
@@ -8,10 +9,10 @@ use reqwest::header::{
 };
 use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url};
 
-use super::auth::challenge;
+use super::auth::{Challenge, challenge};
 use super::connections::Connections;
+use super::credentials::Credentials;
 use super::grants::{Access, Grants};
-use super::pull::RegistryOptions;
 use super::quota::Quotas;
 use super::retry;
 use crate::{ImageError, RemoteRef};
@@ -72,12 +73,16 @@ impl<'a> Question<'a> {
 
 impl Client {
     /// Sets up connections; nothing is sent yet.
-    pub(super) fn new(options: &RegistryOptions) -> Result<Self, ImageError> {
+    pub(super) fn new(
+        credentials: Credentials,
+        certificates: Vec<PathBuf>,
+        max_wait: Duration,
+    ) -> Result<Self, ImageError> {
         Ok(Self {
-            connections: Connections::new(options.certificates.clone())?,
-            grants: Grants::new(options.credentials.clone()),
+            connections: Connections::new(certificates)?,
+            grants: Grants::new(credentials),
             quotas: Quotas::default(),
-            max_wait: options.max_wait,
+            max_wait,
         })
     }
 
@@ -127,10 +132,12 @@ impl Client {
             };
             self.quotas.note(host, response.headers());
             let status = response.status();
-            if status == StatusCode::UNAUTHORIZED && !refreshed {
+            // A token may have run out; the challenge tells how to get another.
+            if status == StatusCode::UNAUTHORIZED
+                && !refreshed
+                && self.is_challenged(reference, access, granted.as_ref(), &response)
+            {
                 refreshed = true;
-                // A token may have run out; the challenge tells how to get another.
-                self.unauthorised(reference, access, granted.as_ref(), &response)?;
                 tried -= 1;
                 continue;
             }
@@ -181,8 +188,9 @@ impl Client {
             .body(body);
         let request = authorised(reference, address, request, granted.as_ref()).map_err(Sending::Final)?;
         let response = request.send().await.map_err(|e| Sending::Transport(e.without_url()))?;
-        if response.status() == StatusCode::UNAUTHORIZED {
-            self.unauthorised(reference, access, granted.as_ref(), &response).map_err(Sending::Final)?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && self.is_challenged(reference, access, granted.as_ref(), &response)
+        {
             return Ok(None);
         }
         Ok(Some(response))
@@ -236,21 +244,18 @@ impl Client {
         Err(refuse(&format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    /// Reads what a registry asks for in a refusal.
-    fn unauthorised(
+    /// Takes note of what a registry asks for in a refusal, if it asks for something that this client knows.
+    fn is_challenged(
         &self,
         reference: &RemoteRef,
         access: &Access,
         granted: Option<&HeaderValue>,
         response: &Response,
-    ) -> Result<(), ImageError> {
-        let header = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-        let found = header.and_then(challenge).ok_or_else(|| {
-            failed(reference, "answers 401 without a challenge that this client knows".to_owned())
-        })?;
+    ) -> bool {
+        let Some(found) = challenge_of(response) else { return false };
         self.grants.refused(reference.host(), access, granted);
         self.grants.challenged(reference.host(), found);
-        Ok(())
+        true
     }
 
     /// How long to wait before another try; `None` when the registry asks for more than is waited.
@@ -268,6 +273,9 @@ impl Client {
     ) -> ImageError {
         let status = response.status().as_u16();
         match status {
+            401 if challenge_of(&response).is_none() => {
+                failed(reference, "answers 401 without a challenge that this client knows".to_owned())
+            }
             401 | 403 => self.grants.denied(reference).await,
             404 if matches!(*method, Method::GET | Method::HEAD) => ImageError::NotFound {
                 reference: reference.to_string(),
@@ -295,6 +303,10 @@ fn authorised(
         Some(granted) if target.origin() == own.origin() => request.header(AUTHORIZATION, granted.clone()),
         _ => request,
     })
+}
+
+fn challenge_of(response: &Response) -> Option<Challenge> {
+    response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).and_then(challenge)
 }
 
 /// Why a request got no answer.

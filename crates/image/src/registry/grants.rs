@@ -60,8 +60,9 @@ pub(super) struct Grants {
     turns: Mutex<BTreeMap<Key, Arc<tokio::sync::Mutex<()>>>>,
 }
 
+/// The answer to a request for a token, in its two spellings.
 #[derive(Deserialize)]
-struct Token {
+struct TokenAnswer {
     #[serde(default)]
     token: Option<String>,
     #[serde(default)]
@@ -163,9 +164,9 @@ impl Grants {
             let (why, asked) = match again.send().await {
                 Ok(response) if response.status().is_success() => {
                     let body = read_body(reference, response, MAX_TOKEN).await?;
-                    let token: Token =
+                    let answer: TokenAnswer =
                         serde_json::from_slice(&body).map_err(|_| about("the answer is no token".into()))?;
-                    return token.grant(reference).ok_or_else(|| about("the answer has no token".into()))?;
+                    return answer.grant(reference).ok_or_else(|| about("the answer has no token".into()))?;
                 }
                 Ok(response) if matches!(response.status().as_u16(), 401 | 403) => {
                     return Err(self.denied(reference).await);
@@ -193,7 +194,7 @@ impl Grants {
     }
 }
 
-impl Token {
+impl TokenAnswer {
     fn grant(self, reference: &RemoteRef) -> Option<Result<Grant, ImageError>> {
         let token = self.token.or(self.access_token).filter(|token| !token.is_empty())?;
         // Given back a little early, so that none runs out under way.

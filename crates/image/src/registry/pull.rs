@@ -80,7 +80,7 @@ impl Registry {
         let cache = BlobDirectory::new(&options.cache);
         fs_err::create_dir_all(cache.directory())
             .map_err(|e| ImageError::io("creating the blob cache", e))?;
-        let client = Client::new(&options)?;
+        let client = Client::new(options.credentials, options.certificates, options.max_wait)?;
         let downloads = Semaphore::new(options.parallel.max(1));
         Ok(Self { shared: Arc::new(Shared { client, cache, limits: options.limits, downloads }) })
     }
@@ -135,6 +135,15 @@ impl Registry {
         digest: &str,
     ) -> Result<Vec<u8>, ImageError> {
         self.shared.manifest_by_digest(reference, digest).await
+    }
+
+    /// The bytes of a manifest or index with this digest, as the registry has them now.
+    pub(crate) async fn fetch_manifest(
+        &self,
+        reference: &RemoteRef,
+        digest: &str,
+    ) -> Result<Vec<u8>, ImageError> {
+        self.shared.manifest(reference, digest).await
     }
 
     /// The bytes of a manifest or index that was asked for before.

@@ -127,6 +127,18 @@ pub enum Action {
     Conflict,
 }
 
+impl std::fmt::Display for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Skip => "skip",
+            Self::Copy => "copy",
+            Self::Retag => "retag",
+            Self::Restore => "restore",
+            Self::Conflict => "conflict",
+        })
+    }
+}
+
 impl Action {
     /// Whether it adds a tag to the shard.
     pub fn adds_tag(self) -> bool {

@@ -31,6 +31,11 @@ impl Snapshot {
         self.shards[shard as usize].len() as u64
     }
 
+    /// Whether a tag is live in a shard and names that image.
+    pub fn has(&self, shard: u32, tag: &str, digest: &str) -> bool {
+        self.live(shard, tag, digest) == Live::ThatImage
+    }
+
     /// What a tag names in a shard.
     pub(super) fn live(&self, shard: u32, tag: &str, digest: &str) -> Live {
         match self.shards[shard as usize].get(tag) {

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail and report as tests do")]
 
 mod build;
+mod fake;
 mod layout;
+mod mirror;
 mod pack;
 mod real_dockerfiles;
 mod registry;

@@ -3,19 +3,24 @@
 //! Built and packed here, planned onto the shards, and put in the place of the images that they are copies of.
 
 mod build;
+mod mirror;
 mod plan;
 mod rewrite;
 mod tags;
+mod verify;
 
-use image::shards::Shards;
+use ident::Digest;
+use image::shards::{ShardPlan, Shards};
 use image::{Credentials, ImageRef, LiveUnknown, Registry, RegistryOptions};
 use ledger::Ledger;
 use record::{MaterializeDocument, MaterializedTask, PlacedImage, Status};
 
 pub use build::run as build;
+pub use mirror::run as mirror;
 pub use plan::{run as plan, still_fits};
 pub use rewrite::{REWRITE, Rewrite, run as rewrite};
 pub use tags::run as tags;
+pub use verify::run as verify;
 
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::project::Project;
@@ -27,9 +32,6 @@ use crate::workbench::credentials;
 pub const IMAGES: &str = "images.json";
 /// Where images are packed, in the directory of derived files.
 pub const LAYOUT: &str = "images";
-
-/// What stands before the key of an image that was packed here, where the source of an image is named.
-pub const PACKED: &str = "oci:";
 
 /// The tasks that no stage has rejected.
 fn wanted_tasks<'m>(
@@ -59,6 +61,17 @@ fn shards(project: &Project) -> Result<Shards> {
             .hint("[images] with registry, namespace, shards and tag_limit does")
     })?;
     Shards::new(config).or_exit(Exit::Usage)
+}
+
+/// The plan, its digest and its shards; refused when it was made for another registry than the recipe names.
+fn load_plan(project: &Project) -> Result<(ShardPlan, Digest, Shards)> {
+    let shards = shards(project)?;
+    let (plan, digest) = artifact::load::<ShardPlan>(&project.path(IMAGES))?;
+    if plan.config != *shards.config() {
+        let message = format!("{IMAGES} was made with other settings of [images]");
+        return Err(Failure::new(Exit::Conflict, message).hint("run `seatrial images plan`"));
+    }
+    Ok((plan, digest, shards))
 }
 
 fn registry(project: &Project) -> Result<Registry> {

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use image::mirror::IN_LAYOUT;
 use image::shards::{Desired, Missing, PlanRequest, ShardPlan, Wanted};
 use image::{ImageError, ImageRef, Registry, RemoteRef};
 use record::{ImageBuilds, ImageKind, MaterializedTask};
 use serde_json::json;
 
 use super::build::{self, BUILDS};
-use super::{IMAGES, PACKED, original, placements, registry, runtime, shards, unknown, wanted_tasks};
+use super::{IMAGES, original, placements, registry, runtime, shards, unknown, wanted_tasks};
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count, table};
 use crate::project::Project;
@@ -101,7 +102,7 @@ fn add_built(
         if is_wanted(image.kind, &image.key) {
             wanted.push(Wanted {
                 kind: image.kind,
-                source: format!("{PACKED}{}", image.key),
+                source: format!("{IN_LAYOUT}{}", image.key),
                 key: image.key,
                 digest: image.digest,
                 media_type: image.media_type,
@@ -111,7 +112,7 @@ fn add_built(
     }
     for image in builds.skipped {
         if is_wanted(image.kind, &image.key) {
-            let source = format!("{PACKED}{}", image.key);
+            let source = format!("{IN_LAYOUT}{}", image.key);
             missing.push(Missing { kind: image.kind, key: image.key, source, reason: image.reason });
         }
     }
