@@ -1,7 +1,9 @@
 //! Planning images onto the shards of a real registry.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,28 +12,43 @@ use serde_json::{Value, json};
 
 use crate::project::Project;
 
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+/// `sailor:open sesame`, for a file of passwords.
+const PASSWORDS: &str = "sailor:$2b$04$99ic8ZzUUhtSFZ/heRQOgO/zEt7V9SPmMrD6upW47p9mMhm8EmhdO\n";
 
 /// A running `docker-registry`; ended when dropped.
-struct Registry {
+pub struct Registry {
     child: Child,
-    host: String,
+    pub host: String,
     data: tempfile::TempDir,
 }
 
 impl Registry {
     /// Starts it, or says why not.
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
+        Self::configured("")
+    }
+
+    /// One that knows `sailor` by the password `open sesame`, and nobody else.
+    pub fn with_password() -> Option<Self> {
+        Self::configured("auth:\n  htpasswd:\n    realm: test\n    path: PASSWORDS\n")
+    }
+
+    fn configured(more: &str) -> Option<Self> {
         let data = tempfile::tempdir().unwrap();
         let host = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let config = format!(
-            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {host}\n",
-            data.path().join("data").display()
+            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {host}\n{}",
+            data.path().join("data").display(),
+            more.replace("PASSWORDS", &data.path().join("passwords").display().to_string())
         );
+        std::fs::write(data.path().join("passwords"), PASSWORDS).unwrap();
+        let log = std::fs::File::create(data.path().join("access.log")).unwrap();
         let path = data.path().join("config.yml");
         std::fs::write(&path, config).unwrap();
         let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(&path).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg("serve").arg(&path).stdout(log).stderr(Stdio::null());
         let child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
@@ -65,27 +82,62 @@ impl Registry {
     }
 
     /// Puts an image without layers there; returns its digest.
-    fn push(&self, repository: &str, tag: &str, label: &str) -> String {
-        let config = json!({"architecture": "amd64", "os": "linux", "config": {"Labels": {"is": label}},
-            "rootfs": {"type": "layers", "diff_ids": []}})
-        .to_string();
-        let digest = Digest::of(&config).prefixed();
+    pub fn push(&self, repository: &str, tag: &str, label: &str) -> String {
+        self.push_layers(repository, tag, label, &[])
+    }
+
+    fn push_blob(&self, repository: &str, bytes: &[u8], kind: &str) -> Value {
+        let digest = Digest::of(bytes).prefixed();
         let (status, location) =
             self.send("POST", &format!("/v2/{repository}/blobs/uploads/"), "text/plain", b"");
         assert_eq!(status, 202);
         let target = format!("{}&digest={digest}", location.unwrap());
-        assert_eq!(self.send("PUT", &target, "application/octet-stream", config.as_bytes()).0, 201);
-        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": [],
-            "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": digest, "size": config.len()}})
+        assert_eq!(self.send("PUT", &target, "application/octet-stream", bytes).0, 201);
+        json!({"mediaType": kind, "digest": digest, "size": bytes.len()})
+    }
+
+    /// Puts an image of some layers there, whatever those hold; returns its digest.
+    pub fn push_layers(&self, repository: &str, tag: &str, label: &str, layers: &[Vec<u8>]) -> String {
+        let config = json!({"architecture": "amd64", "os": "linux", "config": {"Labels": {"is": label}},
+            "rootfs": {"type": "layers", "diff_ids": []}})
         .to_string();
+        let config =
+            self.push_blob(repository, config.as_bytes(), "application/vnd.oci.image.config.v1+json");
+        let kind = "application/vnd.oci.image.layer.v1.tar";
+        let layers: Vec<Value> = layers.iter().map(|layer| self.push_blob(repository, layer, kind)).collect();
+        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": layers, "config": config})
+            .to_string();
         let target = format!("/v2/{repository}/manifests/{tag}");
         assert_eq!(self.send("PUT", &target, MANIFEST, manifest.as_bytes()).0, 201);
         Digest::of(manifest).prefixed()
     }
 
+    /// Where it keeps what it has.
+    pub fn root(&self) -> PathBuf {
+        self.data.path().join("data/docker/registry/v2")
+    }
+
     /// Whether something was ever written below a name.
     fn knows(&self, name: &str) -> bool {
-        self.data.path().join("data/docker/registry/v2/repositories").join(name).exists()
+        self.root().join("repositories").join(name).exists()
+    }
+
+    /// Takes a tag away; whether it was there.
+    pub fn remove(&self, repository: &str, tag: &str) -> bool {
+        let tags = self.root().join("repositories").join(repository).join("_manifests/tags");
+        std::fs::remove_dir_all(tags.join(tag)).is_ok()
+    }
+
+    /// How often it was asked for each blob.
+    pub fn blobs_given(&self) -> BTreeMap<String, u64> {
+        let log = std::fs::read_to_string(self.data.path().join("access.log")).unwrap();
+        let mut given = BTreeMap::new();
+        for line in log.lines().filter(|line| line.contains("\"GET /v2/")) {
+            if let Some((_, rest)) = line.split_once("/blobs/") {
+                *given.entry(rest.split(' ').next().unwrap_or_default().to_owned()).or_default() += 1;
+            }
+        }
+        given
     }
 }
 

@@ -25,6 +25,7 @@ mod leftovers;
 mod lifecycle;
 mod main_job;
 mod minismith;
+mod mirror;
 mod project;
 mod proving;
 mod quarantine;
