@@ -58,6 +58,8 @@ pub(crate) struct Descriptor {
 pub(crate) struct Platform {
     pub(crate) architecture: String,
     pub(crate) os: String,
+    #[serde(default)]
+    pub(crate) variant: Option<String>,
 }
 
 impl Descriptor {
@@ -190,16 +192,37 @@ pub(crate) fn choose<'d>(place: &str, manifests: &'d [Descriptor]) -> Result<&'d
     // A manifest that names this platform is preferred to one that names none.
     let named = manifests.iter().find(|m| m.platform.is_some() && m.fits());
     named.or_else(|| manifests.iter().find(|m| m.fits())).ok_or_else(|| {
-        let mut offered: Vec<String> = manifests
-            .iter()
-            .filter_map(|m| m.platform.as_ref().map(|p| format!("{}/{}", p.os, p.architecture)))
-            .filter(|platform| platform != "unknown/unknown")
-            .collect();
-        offered.sort();
-        offered.dedup();
-        let offered = if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") };
-        broken(place, format!("offers {offered}, and not linux/{}", architecture()))
+        broken(place, format!("offers {}, and not linux/{}", offered(manifests), architecture()))
     })
+}
+
+/// The platforms of an index, for people.
+fn offered(manifests: &[Descriptor]) -> String {
+    let mut offered: Vec<String> = manifests
+        .iter()
+        .filter_map(|m| m.platform.as_ref().map(|p| format!("{}/{}", p.os, p.architecture)))
+        .filter(|platform| platform != "unknown/unknown")
+        .collect();
+    offered.sort();
+    offered.dedup();
+    if offered.is_empty() { "nothing".to_owned() } else { offered.join(", ") }
+}
+
+/// Chooses from an index the manifest for one platform, `OS/ARCHITECTURE` or `OS/ARCHITECTURE/VARIANT`.
+pub(crate) fn choose_platform<'d>(
+    place: &str,
+    manifests: &'d [Descriptor],
+    platform: &str,
+) -> Result<&'d Descriptor, ImageError> {
+    let mut wanted = platform.splitn(3, '/');
+    let (os, architecture, variant) = (wanted.next(), wanted.next(), wanted.next());
+    let fits = |found: &Platform| {
+        Some(found.os.as_str()) == os
+            && Some(found.architecture.as_str()) == architecture
+            && (variant.is_none() || found.variant.as_deref() == variant)
+    };
+    let found = manifests.iter().find(|manifest| manifest.platform.as_ref().is_some_and(fits));
+    found.ok_or_else(|| broken(place, format!("offers {}, and not {platform}", offered(manifests))))
 }
 
 #[derive(Deserialize)]
@@ -359,11 +382,42 @@ mod tests {
             size,
             urls: vec![],
             annotations: None,
-            platform: architecture.map(|a| Platform { architecture: a.to_owned(), os: "linux".to_owned() }),
+            platform: architecture.map(|a| Platform {
+                architecture: a.to_owned(),
+                os: "linux".to_owned(),
+                variant: None,
+            }),
         };
         let list = [descriptor(Some("mips"), 1), descriptor(None, 2), descriptor(Some(architecture()), 3)];
         assert_eq!(choose("x", &list).unwrap().size, 3);
         assert_eq!(choose("x", &list[..2]).unwrap().size, 2);
         assert!(choose("x", &list[..1]).unwrap_err().to_string().contains("offers linux/mips"));
+    }
+
+    #[test]
+    fn another_platform_is_chosen_by_its_name() {
+        let descriptor = |architecture: &str, variant: Option<&str>, size| Descriptor {
+            media_type: String::new(),
+            digest: format!("sha256:{HEX}"),
+            size,
+            urls: vec![],
+            annotations: None,
+            platform: Some(Platform {
+                architecture: architecture.to_owned(),
+                os: "linux".to_owned(),
+                variant: variant.map(str::to_owned),
+            }),
+        };
+        let list = [
+            descriptor("amd64", None, 1),
+            descriptor("arm", Some("v6"), 2),
+            descriptor("arm", Some("v7"), 3),
+        ];
+        let chosen = |platform| choose_platform("x", &list, platform).map(|found| found.size);
+        assert_eq!(chosen("linux/amd64").unwrap(), 1);
+        assert_eq!(chosen("linux/arm").unwrap(), 2);
+        assert_eq!(chosen("linux/arm/v7").unwrap(), 3);
+        assert!(chosen("linux/amd64/v3").is_err());
+        assert!(chosen("windows/amd64").unwrap_err().to_string().contains("offers linux/amd64, linux/arm"));
     }
 }

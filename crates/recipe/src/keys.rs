@@ -77,6 +77,7 @@ const RECIPE: Shape = Table(&[
             ("create_repositories", Value),
             ("overwrite", Value),
             ("hash_version", Value),
+            ("platform", Value),
         ]),
     ),
     (

@@ -37,6 +37,9 @@ pub struct ShardConfig {
     /// Part of every hash; another version spreads images anew.
     #[serde(default = "hash_version")]
     pub hash_version: String,
+    /// The one platform of an image that is wanted, `OS/ARCHITECTURE` or `OS/ARCHITECTURE/VARIANT`; every one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<String>,
 }
 
 /// Where an image belongs.

@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 
 use super::graph::{Graph, Node, walk};
 use super::source::{Source, Sources};
+use crate::manifest::{self, Document};
 use crate::pack::BASE_NAME;
 use crate::registry::Registry;
 use crate::shards::Item;
@@ -25,13 +26,20 @@ pub(super) struct Fetcher<'a> {
     pub(super) sources: &'a Sources,
     /// Pulls that are left to others.
     pub(super) reserve: u64,
+    /// Whether one platform of every index was planned.
+    is_one_platform: bool,
     /// Held from a look at a quota to the pull that uses it up.
     turn: Mutex<()>,
 }
 
 impl<'a> Fetcher<'a> {
-    pub(super) fn new(registry: &'a Registry, sources: &'a Sources, reserve: u64) -> Self {
-        Self { registry, sources, reserve, turn: Mutex::default() }
+    pub(super) fn new(
+        registry: &'a Registry,
+        sources: &'a Sources,
+        reserve: u64,
+        is_one_platform: bool,
+    ) -> Self {
+        Self { registry, sources, reserve, is_one_platform, turn: Mutex::default() }
     }
 
     /// An image with everything that belongs to it. What was fetched before is not fetched again.
@@ -40,7 +48,7 @@ impl<'a> Fetcher<'a> {
         if let Some(reference) = source.repository()
             && self.registry.kept_manifest(&item.digest).is_none()
         {
-            self.is_unmoved(reference, item).await?;
+            self.is_unmoved(reference, item, &source).await?;
         }
         let fetch = async |digest: &str| match source.repository() {
             None => source.manifest(digest).await,
@@ -54,13 +62,26 @@ impl<'a> Fetcher<'a> {
 
     /// Whether the source still names what was planned. Registries that count pulls do not count the question, and say in its
     /// answer how many are left.
-    async fn is_unmoved(&self, reference: &RemoteRef, item: &Item) -> Result<(), ImageError> {
+    async fn is_unmoved(
+        &self,
+        reference: &RemoteRef,
+        item: &Item,
+        source: &Source,
+    ) -> Result<(), ImageError> {
         let found = self.registry.look_up(reference).await?.ok_or_else(|| ImageError::NotFound {
             reference: item.source.clone(),
             reason: format!("{} does not have it any more", reference.host()),
         })?;
         if found.digest == item.digest {
             return Ok(());
+        }
+        if found.is_index() && self.is_one_platform {
+            let bytes = self.pull(reference, &found.digest, source).await?;
+            if let Document::Index(manifests) = manifest::read(&item.source, &bytes)?
+                && manifests.iter().any(|manifest| manifest.digest == item.digest)
+            {
+                return Ok(());
+            }
         }
         Err(ImageError::SourceMoved {
             reference: item.source.clone(),

@@ -158,8 +158,10 @@ impl Run<'_> {
         actions: &[Action],
     ) -> Result<(Vec<Ready>, Option<Duration>), MirrorError> {
         let fetched: Vec<(usize, Result<Fetched, ImageError>)> = {
-            let fetcher = Fetcher::new(&self.carrier.registry, &self.sources, self.options.reserve);
             let plan = self.plan;
+            let is_one_platform = plan.config.platform.is_some();
+            let (registry, reserve) = (&self.carrier.registry, self.options.reserve);
+            let fetcher = Fetcher::new(registry, &self.sources, reserve, is_one_platform);
             let asked = stream::iter(numbers.iter().copied())
                 .map(async |number| (number, fetcher.fetch(&plan.items[number]).await));
             asked.buffered(self.options.parallel.max(1)).collect().await

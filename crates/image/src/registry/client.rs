@@ -10,7 +10,7 @@ use reqwest::header::{
 use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url};
 
 use super::auth::{Challenge, challenge};
-use super::connections::Connections;
+use super::connections::{Connections, SILENCE_LIMIT};
 use super::credentials::Credentials;
 use super::grants::{Access, Grants};
 use super::quota::Quotas;
@@ -277,6 +277,10 @@ impl Client {
                 failed(reference, "answers 401 without a challenge that this client knows".to_owned())
             }
             401 | 403 => self.grants.denied(reference).await,
+            429 => ImageError::TooManyRequests {
+                host: reference.host().to_owned(),
+                retry_after: retry::asked(response.headers()),
+            },
             404 if matches!(*method, Method::GET | Method::HEAD) => ImageError::NotFound {
                 reference: reference.to_string(),
                 reason: format!("{} answers 404 to {}", reference.host(), address.path()),
@@ -324,9 +328,11 @@ pub(super) async fn read_body(
     limit: u64,
 ) -> Result<Vec<u8>, ImageError> {
     let mut body = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
+    // The connection itself may know no bound: see `Connection::sending`.
+    let silent = |_| failed(reference, "an answer does not go on".to_owned());
+    while let Some(chunk) = tokio::time::timeout(SILENCE_LIMIT, response.chunk())
         .await
+        .map_err(silent)?
         .map_err(|e| failed(reference, format!("reading an answer: {}", chain(&e.without_url()))))?
     {
         if body.len() as u64 + chunk.len() as u64 > limit {

@@ -267,3 +267,69 @@ fn secret(reference: &RemoteRef, text: &str) -> Result<HeaderValue, ImageError> 
     value.set_sensitive(true);
     Ok(value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(login: Option<Login>) -> reqwest::Request {
+        let connections = Connections::new(Vec::new()).unwrap();
+        let remote = |text: &str| {
+            let reference: crate::ImageRef = text.parse().unwrap();
+            reference.remote().unwrap().clone()
+        };
+        let (into, from) = (remote("registry.invalid/a/b"), remote("registry.invalid/c"));
+        let access = Access::mount(&into, &from);
+        let realm = "https://tokens.invalid/give?x=1";
+        token_request(&connections, &into, &access, realm, Some("me & you"), login).unwrap().build().unwrap()
+    }
+
+    #[test]
+    fn both_scopes_are_asked_for_in_one_question() {
+        let asked = request(Some(Login::Basic("u".into(), "p".into())));
+        let scopes = "scope=repository%3Aa%2Fb%3Apull%2Cpush&scope=repository%3Ac%3Apull";
+        assert_eq!(
+            asked.url().as_str(),
+            format!("https://tokens.invalid/give?x=1&service=me+%26+you&{scopes}")
+        );
+        assert_eq!(asked.headers()[AUTHORIZATION], "Basic dTpw");
+        assert!(!format!("{asked:?}").contains("dTpw"), "headers with secrets are not printed");
+        assert_eq!(request(None).headers().get(AUTHORIZATION), None);
+    }
+
+    #[test]
+    fn identity_tokens_are_exchanged() {
+        let asked = request(Some(Login::Identity("to&ken".into())));
+        assert_eq!(asked.method(), reqwest::Method::POST);
+        assert_eq!(asked.url().as_str(), "https://tokens.invalid/give?x=1");
+        let form = "grant_type=refresh_token&service=me+%26+you&client_id=seatrial&\
+                    scope=repository%3Aa%2Fb%3Apull%2Cpush+repository%3Ac%3Apull&refresh_token=to%26ken";
+        assert_eq!(asked.body().unwrap().as_bytes().unwrap(), form.as_bytes());
+        assert_eq!(asked.headers().get(AUTHORIZATION), None);
+    }
+
+    #[test]
+    fn secrets_go_to_no_address_without_encryption() {
+        let connections = Connections::new(Vec::new()).unwrap();
+        let reference: crate::ImageRef = "registry.invalid/a".parse().unwrap();
+        let reference = reference.remote().unwrap();
+        for realm in ["http://tokens.invalid/", "https://127.0.0.1/", "file:///x", "x"] {
+            let login = Some(Login::Basic("u".into(), "p".into()));
+            let access = Access::pull(reference);
+            assert!(token_request(&connections, reference, &access, realm, None, login).is_err(), "{realm}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_read_in_both_spellings() {
+        let grant = |text: &str| {
+            let answer: TokenAnswer = serde_json::from_str(text).unwrap();
+            let reference: crate::ImageRef = "registry.invalid/a".parse().unwrap();
+            answer.grant(reference.remote().unwrap()).map(Result::unwrap)
+        };
+        let both = grant(r#"{"token": "a", "access_token": "a", "expires_in": 300}"#).unwrap();
+        assert!(both.until.is_some() && both.header == "Bearer a" && both.header.is_sensitive());
+        assert!(grant(r#"{"access_token": "b"}"#).unwrap().until.is_none());
+        assert!(grant("{}").is_none() && grant(r#"{"token": ""}"#).is_none());
+    }
+}

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::Registry;
 use super::client::{MAX_ERROR, Question, address, failed, read_body};
-use crate::manifest::ACCEPTED;
+use crate::manifest::{self, ACCEPTED, Document};
 use crate::{ImageError, RemoteRef};
 
 /// Tags asked for at once. Some registries refuse more.
@@ -23,6 +23,11 @@ const ROUND: usize = 50;
 const SMALLEST_PAGE: usize = 100;
 /// Most tags of one repository that are read.
 const MOST_TAGS: usize = 10_000;
+/// Media types of indexes.
+const INDEXES: [&str; 2] =
+    ["application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json"];
+/// The media type of a manifest of which its index does not say one.
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Largest page in bytes.
 const MAX_PAGE: u64 = 4 << 20;
 
@@ -127,6 +132,39 @@ impl Registry {
                 Err(failed(reference, what))
             }
         }
+    }
+}
+
+impl Registry {
+    /// What a reference names for one platform, `OS/ARCHITECTURE` or with a variant behind it: of an index the manifest of that platform.
+    ///
+    /// Getting the index may count as a pull; it is kept. An index without that platform is an error that says what it offers.
+    pub async fn look_up_platform(
+        &self,
+        reference: &RemoteRef,
+        platform: &str,
+    ) -> Result<Option<Found>, ImageError> {
+        let Some(found) = self.look_up(reference).await? else { return Ok(None) };
+        let place = reference.to_string();
+        let bytes = if found.is_index() {
+            self.manifest_by_digest(reference, &found.digest).await?
+        } else {
+            return Ok(Some(found));
+        };
+        let Document::Index(manifests) = manifest::read(&place, &bytes)? else { return Ok(Some(found)) };
+        let chosen = manifest::choose_platform(&place, &manifests, platform)?;
+        let media_type = match chosen.media_type.as_str() {
+            "" => MANIFEST.to_owned(),
+            media_type => media_type.to_owned(),
+        };
+        Ok(Some(Found { digest: chosen.digest.clone(), media_type }))
+    }
+}
+
+impl Found {
+    /// Whether it is an index of several manifests.
+    pub(crate) fn is_index(&self) -> bool {
+        INDEXES.contains(&self.media_type.as_str())
     }
 }
 

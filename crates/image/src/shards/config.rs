@@ -28,6 +28,14 @@ pub enum ConfigError {
         /// The template.
         template: String,
     },
+    /// A platform that is none.
+    #[error(
+        "`platform` is `{platform}`; it has to be OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT, such as `linux/amd64`"
+    )]
+    Platform {
+        /// The platform.
+        platform: String,
+    },
     /// Names that make no reference.
     #[error("registry, namespace and shard make no repository: {0}")]
     Reference(#[from] crate::ReferenceError),
@@ -49,6 +57,9 @@ impl Shards {
         };
         number("shards", config.shards.into(), MOST_SHARDS.into())?;
         number("tag_limit", config.tag_limit, u64::from(u32::MAX))?;
+        if let Some(platform) = config.platform.as_ref().filter(|platform| !is_platform(platform)) {
+            return Err(ConfigError::Platform { platform: platform.clone() });
+        }
         let template = || ConfigError::Template { template: config.shard_template.clone() };
         let (before, width, after) = parts(&config.shard_template).ok_or_else(template)?;
         let names = (0..config.shards).map(|number| format!("{before}{number:0width$}{after}")).collect();
@@ -86,6 +97,14 @@ impl Shards {
     }
 }
 
+fn is_platform(text: &str) -> bool {
+    let word = |part: &str| {
+        let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        !part.is_empty() && part.bytes().all(letter)
+    };
+    matches!(text.split('/').count(), 2 | 3) && text.split('/').all(word)
+}
+
 /// The text around the number in a template, and the least digits of it.
 fn parts(template: &str) -> Option<(&str, usize, &str)> {
     let (before, rest) = template.split_once('{')?;
@@ -117,6 +136,7 @@ pub(super) mod tests {
             create_repositories: false,
             overwrite: false,
             hash_version: "v1".into(),
+            platform: None,
         }
     }
 
@@ -146,6 +166,9 @@ pub(super) mod tests {
         assert!(refused(&|config| config.tag_limit = 0).contains("tag_limit"));
         for template in ["task", "task-{}-{}", "task-{:2}", "task-{:0x}", "task-{", "{:0999}"] {
             assert!(refused(&|config| config.shard_template = template.into()).contains("shard_template"));
+        }
+        for platform in ["linux", "linux/", "a/b/c/d", "linux/amd 64"] {
+            assert!(refused(&|config| config.platform = Some(platform.into())).contains("OS/ARCHITECTURE"));
         }
         assert!(refused(&|config| config.namespace = "Upper".into()).contains("Upper"));
     }

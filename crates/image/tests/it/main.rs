@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail and report as tests do")]
 
 mod build;
+mod certificates;
 mod fake;
 mod layout;
 mod mirror;

@@ -72,6 +72,7 @@ pub fn config(host: &str) -> ShardConfig {
         create_repositories: true,
         overwrite: false,
         hash_version: "v1".into(),
+        platform: None,
     }
 }
 
@@ -459,6 +460,31 @@ fn indexes_arrive_whole_with_attestations_and_older_types() {
     };
     assert_eq!(kinds(&found), kinds(&source), "types and bytes stay");
     assert_eq!(found.tags.len(), 1, "children have no tags");
+
+    // One platform of it alone, which is found in the index as long as the tag names that.
+    let (shop, to) = (Workshop::new(), Fake::start());
+    let registry = Registry::new(options(&shop)).unwrap();
+    let source = format!("{}/src/multi:1", from.host);
+    let reference: image::ImageRef = source.parse().unwrap();
+    let look = |platform| {
+        crate::registry::runtime().block_on(registry.look_up_platform(reference.remote().unwrap(), platform))
+    };
+    let one = look("linux/amd64").unwrap().unwrap();
+    assert_eq!((one.digest.as_str(), one.media_type.as_str()), (&*digest(&image.manifest), MANIFEST));
+    assert!(look("linux/arm64").unwrap_err().to_string().contains("offers linux/amd64"));
+    let settings = ShardConfig { platform: Some("linux/amd64".into()), ..config(&to.host) };
+    let plan = planned(settings, vec![wanted("multi", source, &image.manifest, MANIFEST)]);
+    let pulled = from.count("GET", "/manifests/");
+    all_copied(&mirrored(&shop, &plan));
+    assert_eq!(from.count("GET", "/manifests/"), pulled + 1, "the index is known from planning");
+    assert_eq!(to.content().blobs.len(), image.blobs.len());
+    let (elsewhere, to) = (Workshop::new(), Fake::start());
+    from.hold("src/multi", "1", MANIFEST, &Picture::new("other", &[]).manifest, &[]);
+    let plan = planned(
+        ShardConfig { registry: to.host.clone(), ..plan.0.config.clone() },
+        vec![wanted("multi", plan.0.items[0].source.clone(), &image.manifest, MANIFEST)],
+    );
+    assert!(failures(&mirrored(&elsewhere, &plan))["multi"].contains("plan again"));
 }
 
 #[test]

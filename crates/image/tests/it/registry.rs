@@ -47,11 +47,22 @@ pub struct RealRegistry {
 impl RealRegistry {
     /// Starts it, or says why not.
     pub fn start(passwords: bool) -> Option<Self> {
+        Self::at("127.0.0.1", passwords, "")
+    }
+
+    /// One with the certificate `server.crt` of a directory.
+    pub fn encrypted(address: &str, certificate: &std::path::Path) -> Option<Self> {
+        let place = certificate.display();
+        let tls = format!("  tls:\n    certificate: {place}/server.crt\n    key: {place}/server.key\n");
+        Self::at(address, false, &tls)
+    }
+
+    fn at(address: &str, passwords: bool, http: &str) -> Option<Self> {
         let data = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let host = format!("127.0.0.1:{port}");
+        let port = TcpListener::bind((address, 0)).unwrap().local_addr().unwrap().port();
+        let host = format!("{address}:{port}");
         let mut config = format!(
-            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {host}\n",
+            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {host}\n{http}",
             data.path().join("data").display()
         );
         if passwords {

@@ -126,6 +126,7 @@ fn shards(host: &str, create_repositories: bool) -> Shards {
         create_repositories,
         overwrite: false,
         hash_version: "v1".into(),
+        platform: None,
     })
     .unwrap()
 }

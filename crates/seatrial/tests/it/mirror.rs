@@ -39,6 +39,7 @@ fn config(to: &Registry) -> ShardConfig {
         create_repositories: true,
         overwrite: false,
         hash_version: "v1".into(),
+        platform: None,
     }
 }
 

@@ -233,6 +233,7 @@ fn shards(directory: &Path) {
         create_repositories: false,
         overwrite: false,
         hash_version: "v1".into(),
+        platform: None,
     };
     let made = |live: &Snapshot| -> ShardPlan {
         let request = PlanRequest {

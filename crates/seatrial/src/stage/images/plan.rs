@@ -57,7 +57,8 @@ fn projected(output: Output, project: &Project, rehome: bool) -> Result<ShardPla
     let registry = registry(project)?;
     let runtime = runtime()?;
     output.stage("images", format_args!("{} are looked for", count(bases.len(), "base image")));
-    let (mut wanted, mut missing) = runtime.block_on(look_up(&registry, &bases))?;
+    let (mut wanted, mut missing) =
+        runtime.block_on(look_up(&registry, &bases, shards.config().platform.as_deref()))?;
     let mut inputs = BTreeMap::from([(MATERIALIZE.to_owned(), digest)]);
     match builds {
         Some((builds, digest)) => {
@@ -127,26 +128,34 @@ fn add_built(
 
 /// Asks the sources for the content that each reference names now. What a source does not have is missing; a source that gives
 /// no answer is an error.
-async fn look_up(registry: &Registry, bases: &BTreeSet<RemoteRef>) -> Result<(Vec<Wanted>, Vec<Missing>)> {
+async fn look_up(
+    registry: &Registry,
+    bases: &BTreeSet<RemoteRef>,
+    platform: Option<&str>,
+) -> Result<(Vec<Wanted>, Vec<Missing>)> {
     let asked = stream::iter(bases).map(async |base| {
         let key = base.to_string();
-        let found = registry.look_up(base).await.map_err(|error| source_failure(&key, &error))?;
-        Ok::<_, Failure>(found.map_or_else(
-            || {
-                let reason = format!("{} does not have it", base.host());
-                Err(Missing { kind: ImageKind::Baseanchor, key: key.clone(), source: key.clone(), reason })
-            },
-            |found| {
-                Ok(Wanted {
-                    kind: ImageKind::Baseanchor,
-                    source: key.clone(),
-                    digest: found.digest,
-                    media_type: found.media_type,
-                    group: key.clone(),
-                    key: key.clone(),
-                })
-            },
-        ))
+        let found = match platform {
+            Some(platform) => registry.look_up_platform(base, platform).await,
+            None => registry.look_up(base).await,
+        };
+        let missing = |reason| {
+            Err(Missing { kind: ImageKind::Baseanchor, key: key.clone(), source: key.clone(), reason })
+        };
+        Ok::<_, Failure>(match found {
+            Ok(Some(found)) => Ok(Wanted {
+                kind: ImageKind::Baseanchor,
+                source: key.clone(),
+                digest: found.digest,
+                media_type: found.media_type,
+                group: key.clone(),
+                key: key.clone(),
+            }),
+            Ok(None) => missing(format!("{} does not have it", base.host())),
+            // An index without the platform, or something that is no image.
+            Err(ImageError::Manifest { what, .. }) => missing(what),
+            Err(error) => return Err(source_failure(&key, &error)),
+        })
     });
     let answers: Vec<std::result::Result<Wanted, Missing>> = asked.buffered(PARALLEL).try_collect().await?;
     let (mut wanted, mut missing) = (Vec::new(), Vec::new());
