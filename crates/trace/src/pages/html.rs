@@ -67,7 +67,7 @@ p { margin: .4rem 0; }
 .soft { color: var(--soft); }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(10rem, 1fr)); gap: .75rem; margin: 1.25rem 0; }
 .fact { background: var(--panel); border-radius: .4rem; padding: .7rem .9rem; }
-.fact b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+.fact b { display: block; font-size: 1.15rem; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 1.25rem; }
 figure { margin: 0; } figcaption { color: var(--soft); font-size: .9rem; margin-bottom: .25rem; }
 svg { width: 100%; height: auto; display: block; }

@@ -27,7 +27,6 @@ pub fn stats_page(title: &str, stats: &Stats) -> String {
         ("turns of a trial", &stats.turns),
         ("prompt tokens of a trial", &stats.prompt_tokens),
         ("completion tokens of a trial", &stats.completion_tokens),
-        ("wall time of a trial in ms", &stats.wall_ms),
     ];
     for (name, spread) in spreads {
         if let Some(spread) = spread {
@@ -35,6 +34,13 @@ pub fn stats_page(title: &str, stats: &Stats) -> String {
                 format!("{name}: half are at most {}, 90 % at most {}", short(spread.p50), short(spread.p90));
             body.push_str(&histogram(&caption, &spread.sorted, BARS));
         }
+    }
+    if let Some(wall) = &stats.wall_ms {
+        let minutes: Vec<_> = wall.sorted.iter().map(|wall| wall / 60_000.0).collect();
+        let (half, most) = (short(wall.p50 / 60_000.0), short(wall.p90 / 60_000.0));
+        let caption =
+            format!("wall time of a trial in minutes: half are at most {half}, 90 % at most {most}");
+        body.push_str(&histogram(&caption, &minutes, BARS));
     }
     if stats.pass_at.len() > 1 {
         let names: Vec<_> = stats.pass_at.iter().map(|at| at.k.to_string()).collect();

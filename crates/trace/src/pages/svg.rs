@@ -12,6 +12,9 @@ const BOTTOM: f64 = 34.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 14.0;
 
+/// So many times further from the smallest number than nine tenths of all, a number is far above the others.
+const FAR: f64 = 2.5;
+
 /// Bars with names below them.
 pub(super) fn bars(caption: &str, bars: &[(String, f64)]) -> String {
     let most = bars.iter().map(|(_, height)| *height).fold(0.0, f64::max);
@@ -32,16 +35,21 @@ pub(super) fn bars(caption: &str, bars: &[(String, f64)]) -> String {
             escape(name),
             short(*height)
         );
-        if index % every == 0 || bars.len() <= 8 {
+        // The last name is there in any case, and the one before it gives way.
+        let is_last = index + 1 == bars.len();
+        if is_last || bars.len() <= 8 || (index % every == 0 && index + every <= bars.len()) {
             label(&mut svg, x + step / 2.0, name);
         }
     }
     figure(caption, &svg)
 }
 
-/// Numbers in at most `most` bars of equal width.
+/// Numbers in at most `most` bars of equal width. A few that lie far above the others are all in the last bar.
 pub(super) fn histogram(caption: &str, sorted: &[f64], most: usize) -> String {
-    let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else { return String::new() };
+    let (Some(&first), Some(&largest)) = (sorted.first(), sorted.last()) else { return String::new() };
+    let usual = sorted[(sorted.len() * 9 / 10).min(sorted.len() - 1)];
+    let far = first + (usual - first) * FAR;
+    let last = if usual > first && largest > far { far } else { largest };
     let is_whole = sorted.iter().all(|number| number.fract() == 0.0);
     let range = (last - first).max(f64::MIN_POSITIVE);
     let mut width = range / most as f64;
@@ -53,10 +61,14 @@ pub(super) fn histogram(caption: &str, sorted: &[f64], most: usize) -> String {
     for number in sorted {
         counts[(((number - first) / width) as usize).min(count - 1)] += 1.0;
     }
+    let open_end = if largest > last { "≥ " } else { "" };
     let named: Vec<_> = counts
         .into_iter()
         .enumerate()
-        .map(|(index, number)| (short(first + width * index as f64), number))
+        .map(|(index, number)| {
+            let name = short(first + width * index as f64);
+            (if index + 1 == count { format!("{open_end}{name}") } else { name }, number)
+        })
         .collect();
     bars(caption, &named)
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::html::{escape, page};
 use crate::TraceError;
-use crate::json::Mended;
+use crate::json::{Json, Mended, compact, parse};
 use crate::stats::{Outcome, TrialFacts};
-use crate::trajectory::{Speaker, Step, Trajectory};
+use crate::trajectory::{Speaker, Step, ToolCall, Trajectory};
 use crate::trial::{Root, Source, sources, verifier_output};
 
 /// Longer outputs of commands are cut on a terminal, in lines.
@@ -56,7 +56,10 @@ pub fn read_trial_page(directory: &Path) -> Result<TrialPage, TraceError> {
     Ok(TrialPage {
         facts: TrialFacts::of_trial(&view, "", main.unwrap_or_default()),
         failure: view.state.failure().map(|failure| failure.message.clone()).filter(|text| !text.is_empty()),
-        started: view.started_at.map(|at| at.to_string()),
+        started: view.started_at.map(|at| {
+            let zone = if at.assumed_utc { "" } else { "Z" };
+            format!("{}{zone}", at.at.strftime("%Y-%m-%d %H:%M:%S"))
+        }),
         sources: found,
         faults: faults.iter().map(ToString::to_string).collect(),
         verifier,
@@ -181,10 +184,35 @@ fn step_text(step: &Step, out: &mut String) {
         indent(&message, usize::MAX, out);
     }
     for call in &step.calls {
-        let _ = writeln!(out, "  > {} {}", call.name, call.arguments);
+        let text = call_text(call);
+        let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+        let _ = writeln!(out, "  > {first}");
+        indent(rest, usize::MAX, out);
     }
     for content in step.results.iter().filter_map(|result| result.content.as_ref()) {
         indent(&content.text(), OUTPUT_LINES, out);
+    }
+}
+
+/// A call on one line; texts of several lines among its arguments stand below it as they are.
+fn call_text(call: &ToolCall) -> String {
+    let mut mended = Mended::default();
+    match parse(&call.arguments, &mut mended) {
+        Ok(Json::Object(arguments)) if call.arguments.contains("\\n") => {
+            let mut text = call.name.clone();
+            for (name, value) in &arguments {
+                let _ = match value {
+                    Json::Text(value) if value.contains('\n') => write!(text, "\n{name}:\n{value}"),
+                    value => {
+                        let mut written = String::new();
+                        compact(value, &mut written);
+                        write!(text, "\n{name}: {written}")
+                    }
+                };
+            }
+            text
+        }
+        _ => format!("{} {}", call.name, call.arguments),
     }
 }
 
@@ -214,7 +242,7 @@ fn step_html(step: &Step, out: &mut String) {
     block("thought", step.reasoning.as_deref().unwrap_or_default());
     block("said", &step.message.text());
     for call in &step.calls {
-        block("call", &format!("{} {}", call.name, call.arguments));
+        block("call", &call_text(call));
     }
     for content in step.results.iter().filter_map(|result| result.content.as_ref()) {
         block("seen", &content.text());

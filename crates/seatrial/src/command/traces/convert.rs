@@ -64,5 +64,8 @@ pub fn run(output: Output, directory: &Path, arguments: &Convert) -> Result {
     super::export::named(output, "secret masked", &report.masked);
     super::export::named(output, "malformed", &report.quarantined);
     skipped(output, &report.read);
+    if report.samples == 0 {
+        return Err(Failure::new(Exit::Failed, "no trial became a sample").silent());
+    }
     Ok(())
 }
