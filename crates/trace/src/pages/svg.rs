@@ -22,8 +22,8 @@ pub(super) fn bars(caption: &str, bars: &[(String, f64)]) -> String {
     let mut svg = String::new();
     axes(&mut svg, top);
     let step = (WIDTH - LEFT - RIGHT) / bars.len().max(1) as f64;
-    // As many names as fit; the first and the last are always there.
-    let every = (bars.len() / 8).max(1);
+    // As many names as fit.
+    let every = bars.len().div_ceil(5).max(1);
     for (index, (name, height)) in bars.iter().enumerate() {
         let (x, y) = (LEFT + step * index as f64, place(*height, top));
         let _ = write!(
@@ -37,7 +37,7 @@ pub(super) fn bars(caption: &str, bars: &[(String, f64)]) -> String {
         );
         // The last name is there in any case, and the one before it gives way.
         let is_last = index + 1 == bars.len();
-        if is_last || bars.len() <= 8 || (index % every == 0 && index + every <= bars.len()) {
+        if is_last || bars.len() <= 8 || (index % every == 0 && index + every < bars.len()) {
             label(&mut svg, x + step / 2.0, name);
         }
     }
