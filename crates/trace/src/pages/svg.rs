@@ -141,6 +141,8 @@ fn label(svg: &mut String, x: f64, name: &str) {
         cut.push('…');
     }
     let y = HEIGHT - BOTTOM + 16.0;
+    // Half of a name of this many letters; the last one must not leave the picture.
+    let x = x.min(WIDTH - 3.4 * cut.chars().count() as f64);
     let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", escape(&cut));
 }
 
