@@ -19,15 +19,15 @@ pub struct VerifierConfig {
     pub instance_id: String,
     /// Absolute path of the workspace, the folder the suite runs in.
     pub workdir: String,
-    /// Which runner's results are read; the verifier itself runs pytest only.
+    /// What runs the tests and how its results are read; [`Framework::accepts`] says which commands are fit for it.
     pub framework: Framework,
     /// The suite's argument list, started without a shell. `pytest ...` and `python -m pytest ...` are started
-    /// through the report plugin; other commands must load it from `PYTEST_ADDOPTS`.
+    /// through the report plugin; other commands of pytest must load it from `PYTEST_ADDOPTS`.
     pub command: Vec<String>,
     /// Environment of the suite on top of the fixed one; `PATH` gets the interpreter's folder in front.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Absolute path of the interpreter for the suite; the one that runs the verifier when absent.
+    /// Absolute path of the interpreter for a Python suite; the one that runs the verifier when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<String>,
     /// Time limit of the suite in seconds, at least 1.

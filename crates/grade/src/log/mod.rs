@@ -19,8 +19,9 @@
 //! | JUnit XML | whole documents; text inside them is escaped by the writer | whole documents |
 //! | CTRF | whole JSON objects, against the count of each summary | whole objects |
 //!
-//! So no log proves anything by itself. A live run is graded by [`crate::read_report`], and a log only together with
-//! the exit status ([`crate::decide`] calls a contradiction by its name).
+//! So no log proves anything by itself. A live run of pytest or unittest is graded by [`crate::read_report`], other live runs
+//! together with what their runners say at their end, and a recorded log only together with the exit status
+//! ([`crate::decide`] calls a contradiction by its name).
 
 #[macro_use]
 mod pattern;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use prove::cheats::CHEATS;
+use prove::cheats::{CHEATS, Cheat};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -276,7 +276,7 @@ fn prove(root: &Path, projects: &[&Project]) {
     for task in tasks {
         assert_eq!(task["verdict"]["status"], "accepted", "{task}\n{}", proved.all());
         assert_eq!((&task["oracle_runs"], &task["nop_runs"]), (&json!(3), &json!(3)), "{task}");
-        let tried = CHEATS.map(|cheat| cheat.name());
+        let tried = CHEATS.map(Cheat::name);
         assert_eq!(task["cheats"], json!(tried), "{task}");
     }
     assert_eq!(proved.code, Some(0), "{}", proved.all());
