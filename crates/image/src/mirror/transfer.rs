@@ -1,6 +1,6 @@
 //! Carries out one job: brings a blob, mounts one, finishes an image.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,15 +24,15 @@ pub(super) struct Carrier {
     pub(super) progress: Arc<Progress>,
     /// Whether the registry does not mount.
     pub(super) mounts_not: Arc<AtomicBool>,
-    /// Manifests that are written or being written, by repository and digest. Registries may fail when one is written twice at the
-    /// same time.
+    /// Manifests that are written or being written, by digest. Registries keep one content for all repositories, and may fail when it
+    /// is written twice at the same time.
     pub(super) manifests: Arc<Mutex<Turns>>,
 }
 
-type Turns = BTreeMap<(String, String), Arc<Turn>>;
+type Turns = BTreeMap<String, Arc<Turn>>;
 
-/// Whose turn it is to write a manifest, and whether it was written.
-type Turn = tokio::sync::Mutex<bool>;
+/// Whose turn it is to write a manifest, and the repositories in which it was written.
+type Turn = tokio::sync::Mutex<BTreeSet<String>>;
 
 /// A blob that is to be in a repository.
 pub(super) struct Errand {
@@ -153,23 +153,22 @@ impl Carrier {
     pub(super) async fn finish(&self, into: &RemoteRef, tag: &str, nodes: &[Node]) -> Result<(), PutError> {
         let Some((top, children)) = nodes.split_last() else { return Ok(()) };
         for node in children {
-            let turn = self.turn(into, node);
+            let turn = self.turn(node);
             let mut written = turn.lock().await;
-            if !*written {
+            if !written.contains(into.path()) {
                 self.registry.put_manifest(into, &node.digest, &node.media_type, &node.bytes).await?;
-                *written = true;
+                written.insert(into.path().to_owned());
             }
         }
-        let turn = self.turn(into, top);
+        let turn = self.turn(top);
         let mut written = turn.lock().await;
         self.registry.put_manifest(into, tag, &top.media_type, &top.bytes).await?;
-        *written = true;
+        written.insert(into.path().to_owned());
         Ok(())
     }
 
-    fn turn(&self, into: &RemoteRef, node: &Node) -> Arc<Turn> {
-        let key = (into.path().to_owned(), node.digest.clone());
+    fn turn(&self, node: &Node) -> Arc<Turn> {
         let mut manifests = self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(manifests.entry(key).or_default())
+        Arc::clone(manifests.entry(node.digest.clone()).or_default())
     }
 }
