@@ -287,3 +287,41 @@ fn tasks_on_the_hosts_own_system_have_no_image() {
     let skipped = built["skipped"].as_array().unwrap();
     assert!(skipped.len() == 3 && skipped.iter().all(|image| image["intended"] == true), "{built}");
 }
+
+#[test]
+fn verified_copies_take_the_place_of_bases_and_change_no_image() {
+    let Some(registry) = Registry::start() else { return };
+    registry.push("team/base", "1", "the base");
+    let project = project(&registry);
+    project.edit("seatrial.toml", "tag_limit = 2", "tag_limit = 20\ncreate_repositories = true");
+    let nothing = project.run(&["images", "rewrite", "--json"]).with_code(0).json();
+    let base = format!("{}/team/base:1", registry.host);
+    assert_eq!((&nothing["bases"], &nothing["pending"]), (&json!({}), &json!([base])));
+    project.run(&["images", "build"]).with_code(0);
+    let images = project.json("image-builds.json")["images"].clone();
+    for step in [&["images", "plan"][..], &["images", "mirror"], &["images", "verify", "--deep"]] {
+        project.run(step).with_code(0);
+    }
+    let rewritten = project.run(&["images", "rewrite", "--json"]).with_code(0).json();
+    let copy = rewritten["bases"][&base].as_str().unwrap();
+    assert!(
+        copy.starts_with(&format!("{}/shards/task-0", registry.host)) && copy.contains("@sha256:"),
+        "{copy}"
+    );
+
+    project.run(&["check"]).with_code(5);
+    project.run(&["materialize"]).with_code(0);
+    for task in project.json("materialize.json")["tasks"].as_array().unwrap() {
+        assert_eq!(
+            (task["base_image"].as_str(), task["copy_of"].as_str()),
+            (Some(copy), Some(base.as_str()))
+        );
+        let dockerfile = format!("tasks/{}/environment/Dockerfile", task["task_id"].as_str().unwrap());
+        assert!(project.read(&dockerfile).starts_with(format!("FROM {copy}\n").as_bytes()));
+    }
+    // The copy has the base's layers, so the images are the same and everything is there.
+    project.run(&["images", "build"]).with_code(0);
+    assert_eq!(project.json("image-builds.json")["images"], images);
+    let planned = project.run(&["images", "plan", "--json"]).with_code(0).json();
+    assert_eq!((&planned["available"], &planned["pending"]), (&json!(4), &json!(0)));
+}

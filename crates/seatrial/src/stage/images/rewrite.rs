@@ -66,12 +66,12 @@ pub fn run(output: Output, project: &Project) -> Result {
 pub struct Rewrite(BTreeMap<String, String>);
 
 impl Rewrite {
-    /// Reads the document, where there is one, with its digest.
+    /// Reads the document, where there is one that says anything, with its digest.
     pub fn load(project: &Project) -> Result<(Self, Option<Digest>)> {
         let found = artifact::load_optional::<RewriteDocument>(&project.path(REWRITE))?;
         Ok(match found {
-            Some((document, digest)) => (Self(document.bases), Some(digest)),
-            None => (Self::default(), None),
+            Some((document, digest)) if !document.bases.is_empty() => (Self(document.bases), Some(digest)),
+            _ => (Self::default(), None),
         })
     }
 
