@@ -159,16 +159,24 @@ def project(seatrial, directory, target, document):
         json.dump(document, file, sort_keys=True)
 
 
+# A new process counts the memory of the one that made it, so a small one stands between.
+RUNNER = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+"""
+
+
 def run(name, command, source, target):
     """Runs a command and counts what it asked for."""
     seen = len(source.requests()), len(target.requests())
     busy = source.processor() + target.processor()
     begun = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    said = child.stderr.read()
-    _, status, usage = os.wait4(child.pid, 0)
+    child = subprocess.run([sys.executable, "-c", RUNNER, *command], capture_output=True)
     wall = time.perf_counter() - begun
-    assert status == 0, f"{name} ended with {status}: {said.decode(errors='replace')[-2000:]}"
+    assert child.returncode == 0, f"{name} failed: {child.stderr.decode(errors='replace')[-2000:]}"
+    client, memory = map(float, child.stdout.split())
     # The servers write their last lines after their answers.
     time.sleep(0.3)
     busy = source.processor() + target.processor() - busy
@@ -176,8 +184,8 @@ def run(name, command, source, target):
     count = lambda method, part, status=None: sum(
         1 for m, path, s, _ in written if m == method and part in path and status in (None, s))
     return {
-        "name": name, "wall": wall, "client": usage.ru_utime + usage.ru_stime, "servers": busy,
-        "memory": usage.ru_maxrss / 1024, "from": sum(size for _, path, _, size in asked if "/blobs/" in path),
+        "name": name, "wall": wall, "client": client, "servers": busy,
+        "memory": memory / 1024, "from": sum(size for _, path, _, size in asked if "/blobs/" in path),
         "requests": f"{len(asked)} + {len(written)}", "uploads": count("PUT", "/blobs/uploads/"),
         "mounts": count("POST", "mount=", 201), "heads": count("HEAD", "/blobs/"),
     }
