@@ -52,7 +52,7 @@ pub enum Command {
     Check(Check),
     /// Proves tasks: doing nothing must fail, the solution must pass, every time, and cheats must get nothing.
     Prove(Prove),
-    /// Plans images onto the shards of a registry.
+    /// Builds images and puts them into the shards of a registry: planned, mirrored, verified.
     #[command(subcommand)]
     Images(Images),
     /// Shows where every task stands.
