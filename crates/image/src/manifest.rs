@@ -119,35 +119,49 @@ struct Raw {
     layers: Option<Vec<Descriptor>>,
 }
 
+/// A manifest or an index as it is written, whatever kinds of content it names.
+pub(crate) struct Written {
+    /// The type that it gives itself.
+    pub(crate) media_type: Option<String>,
+    pub(crate) document: Document,
+}
+
 /// Reads a manifest or an index, told by what it holds.
-pub(crate) fn read(place: &str, bytes: &[u8]) -> Result<Document, ImageError> {
+pub(crate) fn parse(place: &str, bytes: &[u8]) -> Result<Written, ImageError> {
     let raw: Raw =
         serde_json::from_slice(bytes).map_err(|e| broken(place, format!("is no manifest: {e}")))?;
     if raw.schema_version == 1 {
         return Err(broken(place, "is a schema 1 manifest, which registries gave up; push the image again"));
     }
-    if let Some(kind) = raw.media_type.as_deref()
-        && !kind.is_empty()
-        && !ACCEPTED.contains(&kind)
+    let media_type = raw.media_type.filter(|kind| !kind.is_empty());
+    if let Some(kind) = &media_type
+        && !ACCEPTED.contains(&kind.as_str())
     {
         return Err(broken(place, format!("has the type {kind}, which is no image")));
     }
-    match (raw.manifests, raw.config, raw.layers) {
-        (Some(manifests), None, None) => Ok(Document::Index(manifests)),
-        (None, Some(config), Some(layers)) => {
-            if layers.len() > MAX_LAYERS {
-                return Err(broken(
-                    place,
-                    format!("has {} layers; at most {MAX_LAYERS} can be stacked", layers.len()),
-                ));
-            }
-            for layer in &layers {
-                check_layer(place, layer)?;
-            }
-            Ok(Document::Manifest(Manifest { config, layers }))
+    let document = match (raw.manifests, raw.config, raw.layers) {
+        (Some(manifests), None, None) => Document::Index(manifests),
+        (None, Some(config), Some(layers)) => Document::Manifest(Manifest { config, layers }),
+        _ => return Err(broken(place, "is neither an index (manifests) nor a manifest (config and layers)")),
+    };
+    Ok(Written { media_type, document })
+}
+
+/// Reads an index, or a manifest of an image that can be unpacked.
+pub(crate) fn read(place: &str, bytes: &[u8]) -> Result<Document, ImageError> {
+    let document = parse(place, bytes)?.document;
+    if let Document::Manifest(Manifest { layers, .. }) = &document {
+        if layers.len() > MAX_LAYERS {
+            return Err(broken(
+                place,
+                format!("has {} layers; at most {MAX_LAYERS} can be stacked", layers.len()),
+            ));
         }
-        _ => Err(broken(place, "is neither an index (manifests) nor a manifest (config and layers)")),
+        for layer in layers {
+            check_layer(place, layer)?;
+        }
     }
+    Ok(document)
 }
 
 fn check_layer(place: &str, layer: &Descriptor) -> Result<(), ImageError> {

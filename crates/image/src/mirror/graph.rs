@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
-
 use crate::ImageError;
-use crate::manifest::{ACCEPTED, Descriptor, MAX_MANIFEST, broken, is_foreign, verify};
+use crate::manifest::{
+    Descriptor, Document, MAX_MANIFEST, Manifest, Written, broken, is_foreign, parse, verify,
+};
 
 /// Deepest nesting of indexes.
 const MAX_NESTING: usize = 4;
@@ -29,21 +29,6 @@ pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     /// Sizes of configurations and layers by digest.
     pub(super) blobs: BTreeMap<String, u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Raw {
-    #[serde(default)]
-    schema_version: u32,
-    #[serde(default)]
-    media_type: Option<String>,
-    #[serde(default)]
-    manifests: Option<Vec<Descriptor>>,
-    #[serde(default)]
-    config: Option<Descriptor>,
-    #[serde(default)]
-    layers: Option<Vec<Descriptor>>,
 }
 
 /// What a manifest leads to.
@@ -123,24 +108,11 @@ fn read(place: &str, bytes: &[u8]) -> Result<Links, ImageError> {
     if bytes.len() as u64 > MAX_MANIFEST {
         return Err(broken(place, format!("has more than {MAX_MANIFEST} bytes")));
     }
-    let raw: Raw =
-        serde_json::from_slice(bytes).map_err(|error| broken(place, format!("is no manifest: {error}")))?;
-    if raw.schema_version == 1 {
-        return Err(broken(place, "is a schema 1 manifest, which registries gave up; push the image again"));
-    }
-    let media_type = raw.media_type.filter(|kind| !kind.is_empty());
-    if let Some(kind) = &media_type
-        && !ACCEPTED.contains(&kind.as_str())
-    {
-        return Err(broken(place, format!("has the type {kind}, which is no image")));
-    }
-    let (manifests, blobs) = match (raw.manifests, raw.config, raw.layers) {
-        (Some(manifests), None, None) => (manifests, Vec::new()),
-        (None, Some(config), Some(layers)) => {
-            (Vec::new(), std::iter::once(config).chain(layers).collect::<Vec<_>>())
-        }
-        _ => {
-            return Err(broken(place, "is neither an index (manifests) nor a manifest (config and layers)"));
+    let Written { media_type, document } = parse(place, bytes)?;
+    let (manifests, blobs) = match document {
+        Document::Index(manifests) => (manifests, Vec::new()),
+        Document::Manifest(Manifest { config, layers }) => {
+            (Vec::new(), std::iter::once(config).chain(layers).collect())
         }
     };
     if manifests.len() > MAX_MANIFESTS || blobs.len() > MAX_BLOBS {
