@@ -116,6 +116,7 @@ impl Client {
         loop {
             let granted = self.grants.header(&self.connections, reference, access).await?;
             tried += 1;
+            let sent = self.quotas.sent();
             let response = match self.send(question, granted.as_ref()).await {
                 Ok(response) => response,
                 Err(Sending::Final(error)) => return Err(error),
@@ -130,7 +131,7 @@ impl Client {
                     continue;
                 }
             };
-            self.quotas.note(host, response.headers());
+            self.quotas.note(host, sent, response.headers());
             let status = response.status();
             // A token may have run out; the challenge tells how to get another.
             if status == StatusCode::UNAUTHORIZED
