@@ -370,13 +370,14 @@ def user_home():
 def sandbox_began():
     """Gives the time at which process 1 started, in seconds since 1970; None where the system does not tell.
 
-    What an image holds was there before. File times of status changes are the kernel's, nobody sets them.
+    What an image holds was there before. File times of status changes are the kernel's, nobody sets them. The start is told in
+    whole ticks, rounded down, so that no change is too early to be seen.
     """
     try:
         with open("/proc/1/stat", "rb") as handle:
             ticks = int(handle.read().rsplit(b")", 1)[1].split()[19])
         booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        return booted + ticks / os.sysconf("SC_CLK_TCK") + 0.02  # clocks are as coarse as that
+        return booted + ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return None
 

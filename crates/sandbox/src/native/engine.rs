@@ -139,6 +139,7 @@ impl Shared {
             overlays: overlays.clone(),
         };
         let group = self.hierarchy.create(&name, &spec.limits)?;
+        stack::settle(&root.layers)?;
         let process = Process::start(&self.init.path(), &setup, &group)?;
         Ok(Parts { process, group, scratch, overlays })
     }

@@ -5,8 +5,11 @@
 //! sandbox may write everywhere while neither the host nor a layer ever changes.
 
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
+use fs_err as fs;
 use image::{HostRoot, Layer};
 use rustix::fs::{AtFlags, FileType};
 
@@ -38,6 +41,26 @@ pub(crate) fn plan(layers: &[Layer], scratch: &Path) -> io::Result<Vec<Overlay>>
         }
     }
     Ok(overlays)
+}
+
+/// How coarse clocks are: the start of a process is told in hundredths of a second, and times of files may lag by as much.
+const COARSE: Duration = Duration::from_millis(20);
+
+/// Waits until no layer is as young as clocks are coarse. Who compares times inside a sandbox then knows what was there before
+/// its process 1 began and what was changed afterwards.
+pub(crate) fn settle(layers: &[Layer]) -> io::Result<()> {
+    for layer in layers {
+        if let Layer::Directory(directory) = layer {
+            let metadata = fs::symlink_metadata(directory)?;
+            let since_epoch = |sec: i64, nanos: i64| {
+                Duration::new(u64::try_from(sec).unwrap_or(0), u32::try_from(nanos).unwrap_or(0))
+            };
+            let changed = SystemTime::UNIX_EPOCH + since_epoch(metadata.ctime(), metadata.ctime_nsec());
+            let age = changed.elapsed().unwrap_or_default();
+            std::thread::sleep(COARSE.saturating_sub(age));
+        }
+    }
+    Ok(())
 }
 
 fn overlay(at: PathBuf, lowers: Vec<PathBuf>, number: usize, scratch: &Path) -> Overlay {

@@ -220,3 +220,28 @@ async fn what_cannot_be_mounted_is_a_start_error_without_leftovers() {
     spec.scratch = "/no/such/scratch".into();
     assert!(engine().start(&spec).await.is_err());
 }
+
+/// Verifiers that share a sandbox with an agent tell by these times what the agent changed.
+#[test]
+fn times_tell_what_an_image_holds_from_what_is_changed_at_once() {
+    let bench = Bench::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for number in 0..8 {
+        let (unfinished, layer) =
+            (bench.temp.path().join("unfinished"), bench.temp.path().join(number.to_string()));
+        fs::create_dir(&unfinished).unwrap();
+        fs::write(unfinished.join("held"), "").unwrap();
+        fs::rename(&unfinished, &layer).unwrap();
+        let script =
+            ": > /changed; stat -c %.9Z /held /changed; cut -d' ' -f22 /proc/1/stat; getconf CLK_TCK";
+        let seen = runtime.block_on(see(&bench, &[&layer], script));
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+        let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let booted = now - (since_boot.tv_sec as f64 + since_boot.tv_nsec as f64 / 1e9);
+        let numbers: Vec<f64> = seen.lines().map(|line| line.parse().unwrap()).collect();
+        let [held, changed, ticks, ticks_per_sec] = numbers[..] else { panic!("{seen}") };
+        let began = booted + ticks / ticks_per_sec;
+        assert!(held < began && began < changed, "{held} {began} {changed}");
+    }
+    assert!(bench.leftovers().is_empty());
+}
