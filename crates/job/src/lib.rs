@@ -37,12 +37,12 @@ pub use read::{
 };
 pub use reason::{ReasonRule, reason_of, rule};
 pub use result::{
-    AgentContext, AgentInfo, EvalStats, ExceptionInfo, JobResult, JobStats, Rewards, Span, StepResult,
-    TaskPath, TrialResult, VerifierResult, python_float,
+    AgentContext, AgentInfo, EvalStats, ExceptionInfo, JobResult, JobStats, ModelInfo, ModelUsage, Rewards,
+    Span, StepResult, TaskPath, TrialResult, VerifierResult, python_float,
 };
 pub use secret::MaskedEnv;
 pub use text::to_text;
 pub use time::{local, utc};
 pub use trial_record::{
-    EarlierTry, Flag, Phase, PhaseOutcome, PhaseRecord, TRIAL_RECORD, TrialRecord, Usage,
+    EarlierTry, Flag, ModelWork, Phase, PhaseOutcome, PhaseRecord, TRIAL_RECORD, TrialRecord, Usage,
 };

@@ -51,7 +51,15 @@ pub struct TaskPath {
 pub struct AgentInfo {
     pub name: String,
     pub version: String,
-    pub model_info: Option<Value>,
+    pub model_info: Option<ModelInfo>,
+}
+
+/// The model that an agent worked with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are Harbor's")]
+pub struct ModelInfo {
+    pub name: String,
+    pub provider: Option<String>,
 }
 
 /// What the agent used.
@@ -62,9 +70,19 @@ pub struct AgentContext {
     pub n_cache_tokens: Option<u64>,
     pub n_output_tokens: Option<u64>,
     pub cost_usd: Option<f64>,
-    pub model_usage: Option<Value>,
+    pub model_usage: Option<BTreeMap<String, ModelUsage>>,
     pub rollout_details: Option<Value>,
     pub metadata: Option<Map<String, Value>>,
+}
+
+/// What an agent used of one model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are Harbor's")]
+pub struct ModelUsage {
+    pub n_input_tokens: u64,
+    pub n_cache_tokens: u64,
+    pub n_output_tokens: u64,
+    pub cost_usd: Option<f64>,
 }
 
 /// What the verifier said.

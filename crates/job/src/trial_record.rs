@@ -24,6 +24,9 @@ pub struct TrialRecord {
     pub tree_digest: Digest,
     /// Name of the agent.
     pub agent: String,
+    /// What the agent did with a model, where it is one that asks a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelWork>,
     /// Which of the attempts of the agent at the task this is, from 0.
     pub attempt: u32,
     /// Name of the engine.
@@ -62,6 +65,25 @@ pub struct TrialRecord {
 impl Document for TrialRecord {
     const SCHEMA: &'static str = "seatrial.trial/1";
     const STAGE: &'static str = "run";
+}
+
+/// What an agent did with a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelWork {
+    /// Name of the model.
+    pub name: String,
+    /// How the work ended: `submitted`, `step_limit`, `cost_limit`, `token_limit`, or what `exception` says in other words.
+    pub end: String,
+    /// Answers of the model.
+    pub turns: u32,
+    /// Tokens of all prompts, those from a cache included; `None` as soon as one answer did not say.
+    pub input_tokens: Option<u64>,
+    /// Tokens of prompts from a cache.
+    pub cache_tokens: Option<u64>,
+    /// Tokens of all answers.
+    pub output_tokens: Option<u64>,
+    /// Dollars.
+    pub cost_usd: Option<f64>,
 }
 
 /// A doubt about a reward that takes nothing away from it.
@@ -175,6 +197,7 @@ mod tests {
             task: "org/a".into(),
             tree_digest: Digest::of("a"),
             agent: "oracle".into(),
+            model: None,
             attempt: 0,
             engine: "native".into(),
             image_digest: None,

@@ -297,6 +297,7 @@ fn record(trial: &str, outcome: Outcome) -> TrialRecord {
         task: "org/a".into(),
         tree_digest: Digest::of("a"),
         agent: "oracle".into(),
+        model: None,
         attempt: 3,
         engine: "native".into(),
         image_digest: Some("sha256:1".into()),

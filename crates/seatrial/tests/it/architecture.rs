@@ -6,24 +6,27 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The floors from the bottom up. A room may know rooms on floors below its own.
-const FLOORS: [&[&str]; 10] = [
-    &["ident", "corpus", "rehearsal"],
+const FLOORS: [&[&str]; 11] = [
+    &["ident", "corpus", "rehearsal", "scripted"],
     &["artifact"],
     &["record"],
     &["job"],
     &["recipe", "source", "plan", "task", "grade", "ledger", "trace"],
     &["image"],
     &["sandbox", "check", "dataset"],
+    &["agent"],
     &["trial"],
     &["prove"],
     &["seatrial"],
 ];
 
 /// Crates that cost a lot to build, and the one room that may use each.
-const HEAVY: [(&str, &[&str]); 6] = [
+const HEAVY: [(&str, &[&str]); 8] = [
     ("bollard", &["sandbox"]),
     ("rusqlite", &["ledger"]),
-    ("reqwest", &["source", "image"]),
+    ("reqwest", &["source", "image", "agent"]),
+    ("hyper", &["scripted"]),
+    ("minijinja", &["agent"]),
     ("clap", &["seatrial"]),
     ("parquet", &["source", "dataset", "trace", "rehearsal"]),
     ("seccompiler", &["sandbox"]),

@@ -106,6 +106,7 @@ pub(crate) fn trial_record(
         task: trial.task.name.clone(),
         tree_digest: trial.task.digests.tree_digest,
         agent: trial.agent.name().into(),
+        model: None,
         attempt: trial.attempt,
         engine: engine.to_owned(),
         image_digest: lived.image_digest.clone(),
