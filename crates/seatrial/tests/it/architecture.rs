@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The floors from the bottom up. A room may know rooms on floors below its own.
 const FLOORS: [&[&str]; 11] = [
-    &["ident", "corpus", "rehearsal", "scripted"],
+    &["ident", "page", "corpus", "rehearsal", "scripted"],
     &["artifact"],
     &["record"],
     &["job"],

@@ -1,8 +1,6 @@
-//! Pages for people: one file each, which needs nothing else, on a screen or on paper.
+//! What is seen on pages: statistics, and single trials.
 
-mod html;
 mod stats;
-mod svg;
 mod trial;
 
 pub use stats::stats_page;

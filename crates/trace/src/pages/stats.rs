@@ -1,9 +1,7 @@
 //! Statistics as a page.
 
-use std::fmt::Write as _;
+use page::{bars, escape, histogram, lines, page, short, table};
 
-use super::html::{escape, page, table};
-use super::svg::{bars, histogram, lines, short};
 use crate::stats::{Breakdown, Distribution, MeanOver, Method, Stage, Stats};
 
 /// Bars of a histogram.
@@ -103,12 +101,7 @@ fn facts(stats: &Stats) -> String {
         ("groups to learn from", format!("{} of {graded}", groups.mixed)),
         ("context or answer full", stats.truncation.trials.to_string()),
     ];
-    let mut out = "<div class=\"facts\">\n".to_owned();
-    for (name, value) in facts {
-        let _ = writeln!(out, "<div class=\"fact\"><b>{}</b>{name}</div>", escape(&value));
-    }
-    out.push_str("</div>\n");
-    out
+    page::facts(&facts)
 }
 
 fn means(stats: &Stats) -> String {

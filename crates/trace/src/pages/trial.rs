@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::html::{escape, page};
+use page::{escape, page};
+
 use crate::TraceError;
 use crate::json::{Json, Mended, compact, parse};
 use crate::stats::{Outcome, TrialFacts};

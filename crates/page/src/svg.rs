@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::escape;
+use crate::escape;
 
 /// Size of a plot, and the room around its field.
 const WIDTH: f64 = 420.0;
@@ -16,7 +16,7 @@ const RIGHT: f64 = 14.0;
 const FAR: f64 = 2.5;
 
 /// Bars with names below them.
-pub(super) fn bars(caption: &str, bars: &[(String, f64)]) -> String {
+pub fn bars(caption: &str, bars: &[(String, f64)]) -> String {
     let most = bars.iter().map(|(_, height)| *height).fold(0.0, f64::max);
     let top = round_up(most);
     let mut svg = String::new();
@@ -45,7 +45,7 @@ pub(super) fn bars(caption: &str, bars: &[(String, f64)]) -> String {
 }
 
 /// Numbers in at most `most` bars of equal width. A few that lie far above the others are all in the last bar.
-pub(super) fn histogram(caption: &str, sorted: &[f64], most: usize) -> String {
+pub fn histogram(caption: &str, sorted: &[f64], most: usize) -> String {
     let (Some(&first), Some(&largest)) = (sorted.first(), sorted.last()) else { return String::new() };
     let usual = sorted[(sorted.len() * 9 / 10).min(sorted.len() - 1)];
     let far = first + (usual - first) * FAR;
@@ -74,7 +74,7 @@ pub(super) fn histogram(caption: &str, sorted: &[f64], most: usize) -> String {
 }
 
 /// Lines over the same points, with values from 0 to 1.
-pub(super) fn lines(caption: &str, names: &[String], series: &[(&str, Vec<f64>)]) -> String {
+pub fn lines(caption: &str, names: &[String], series: &[(&str, Vec<f64>)]) -> String {
     let mut svg = String::new();
     axes(&mut svg, 1.0);
     let count = names.len();
@@ -162,7 +162,7 @@ fn round_up(number: f64) -> f64 {
 }
 
 /// A number in few signs.
-pub(super) fn short(number: f64) -> String {
+pub fn short(number: f64) -> String {
     let (value, unit) = match number.abs() {
         size if size >= 1e9 => (number / 1e9, "G"),
         size if size >= 1e6 => (number / 1e6, "M"),

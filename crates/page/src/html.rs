@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Puts text into a page: nothing in it is taken for a mark. Control characters, which browsers drop, are shown.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match c {
@@ -26,7 +26,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// A whole page. `body` is HTML.
-pub(super) fn page(title: &str, body: &str) -> String {
+pub fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -36,7 +36,7 @@ pub(super) fn page(title: &str, body: &str) -> String {
 }
 
 /// A table; the cells are text. Columns from the second on are set to the right where `numbers` says so.
-pub(super) fn table(header: &[&str], rows: &[Vec<String>], numbers: bool) -> String {
+pub fn table(header: &[&str], rows: &[Vec<String>], numbers: bool) -> String {
     let class = if numbers { " class=\"numbers\"" } else { "" };
     let mut out = format!("<div class=\"wide\"><table{class}>\n<thead><tr>");
     for cell in header {
@@ -54,11 +54,21 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>], numbers: bool) -> Str
     out
 }
 
+/// Large numbers with names below them. Both are text.
+pub fn facts(facts: &[(&str, String)]) -> String {
+    let mut out = "<div class=\"facts\">\n".to_owned();
+    for (name, value) in facts {
+        let _ = writeln!(out, "<div class=\"fact\"><b>{}</b>{}</div>", escape(value), escape(name));
+    }
+    out.push_str("</div>\n");
+    out
+}
+
 const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6676; --line: #d9dee6; --back: #ffffff; --panel: #f5f7fa;
-  --one: #2b6cb0; --two: #b7791f; }
+  --one: #2b6cb0; --two: #b7791f; --three: #5f8f4e; --none: #b9c1cc; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #39424f; --back: #161b22;
-  --panel: #1f2630; --one: #63a4e8; --two: #e0a84a; } }
+  --panel: #1f2630; --one: #63a4e8; --two: #e0a84a; --three: #8cc07a; --none: #55606f; } }
 body { margin: 0; background: var(--back); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 68rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
@@ -73,6 +83,11 @@ figure { margin: 0; } figcaption { color: var(--soft); font-size: .9rem; margin-
 svg { width: 100%; height: auto; display: block; }
 svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
 svg .bar { fill: var(--one); } svg .axis { stroke: var(--line); } svg .line { stroke: var(--one); fill: none; stroke-width: 2; }
+svg .two { fill: var(--two); } svg .three { fill: var(--three); } svg .none { fill: var(--none); } svg .name { fill: var(--ink); }
+.key { color: var(--soft); font-size: .9rem; } .key i { display: inline-block; width: .7rem; height: .7rem; border-radius: .15rem;
+  margin: 0 .35rem 0 1rem; background: var(--one); } .key i:first-child { margin-left: 0; } .key i.two { background: var(--two); }
+.key i.three { background: var(--three); } .key i.none { background: var(--none); }
+.full { margin-top: 1.25rem; }
 svg .second { stroke: var(--two); } svg .dot { fill: var(--one); } svg .dot.second { fill: var(--two); stroke: none; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
