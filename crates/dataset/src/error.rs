@@ -7,7 +7,7 @@ use artifact::ArtifactError;
 use ident::{AliasError, TaskId};
 use task::TaskError;
 
-use crate::{Leak, Problem};
+use crate::{ImageGap, Leak, Problem};
 
 /// Why a set cannot be frozen, verified or exported.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +63,20 @@ pub enum DatasetError {
     /// The selection breaks isolation.
     #[error("the selection is not isolated: {}; run `seatrial resolve` again", shown(.0))]
     Leaks(Vec<Leak>),
+    /// Tasks of the selection have images that no registry was seen to have.
+    #[error(
+        "{} of the selection have no verified image: {}; run `seatrial images plan`, `mirror` and `verify`",
+        .0.len(), shown(.0)
+    )]
+    Images(Vec<ImageGap>),
+    /// A key that cannot sign or verify.
+    #[error("the key {} {detail}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
     /// The recipe's aliases contradict themselves.
     #[error(transparent)]
     Alias(#[from] AliasError),

@@ -5,18 +5,23 @@ use std::path::{Path, PathBuf};
 
 use artifact::{Document, Inputs};
 use fs_err as fs;
-use ident::{AliasTable, Digest, TaskId};
+use ident::{AliasTable, Digest, RepoKey, TaskId, to_canonical_json};
 use rayon::prelude::*;
 use record::{
-    MaterializeDocument, MaterializedTask, ProofDocument, ProvedTask, SelectedTask, Selection, Status,
+    CheckDocument, MaterializeDocument, MaterializedTask, PlanDocument, ProofDocument, ProvedTask,
+    SelectedTask, Selection, Status,
 };
 use task::{TaskDir, digest_task};
 
 use crate::card::card;
 use crate::copy::{copy_task, set_mode};
 use crate::isolation::leaks;
+use crate::kinship::Kinship;
 use crate::place::place;
-use crate::{Counts, DatasetError, FrozenTask, Manifest, Placed, ProofSummary, Provenance, verify};
+use crate::{
+    Counts, DatasetError, FrozenImage, FrozenTask, ImageForm, Manifest, Placed, ProofDemand, ProofSummary,
+    Provenance, verify,
+};
 
 /// Images below this host are made from the machine's own system and exist nowhere else.
 const LOCAL_IMAGES: &str = "seatrial.local/";
@@ -28,15 +33,21 @@ pub struct FreezeInput<'a> {
     pub name: &'a str,
     /// The set's version, of the same characters.
     pub version: &'a str,
-    /// Version of the rules that made the plan.
-    pub plan_rules: &'a str,
+    /// The plan.
+    pub plan: &'a PlanDocument,
     /// The chosen tasks.
     pub selection: &'a Selection,
     /// Where they come from.
     pub materialized: &'a MaterializeDocument,
+    /// What the static rules say.
+    pub checks: &'a CheckDocument,
     /// How they were proved.
     pub proofs: &'a ProofDocument,
-    /// Digests of the stage documents, for the manifest.
+    /// How much proof was asked for.
+    pub proof_rule: ProofDemand,
+    /// The image of every chosen task: see [`frozen_images`](crate::frozen_images).
+    pub images: &'a BTreeMap<TaskId, FrozenImage>,
+    /// Digests of lock, recipe and stage documents that the sources and the recipe alone decide.
     pub inputs: &'a Inputs,
     /// Old repository names and today's, as the recipe gives them.
     pub aliases: &'a BTreeMap<String, String>,
@@ -77,7 +88,9 @@ pub fn freeze(input: &FreezeInput<'_>) -> Result<Frozen, DatasetError> {
     let placed: Vec<Placed> = input.selection.tasks.iter().map(placed).collect();
     let pairs = input.aliases.iter().map(|(old, new)| (old.as_str(), new.as_str()));
     let aliases = AliasTable::new(pairs)?;
-    let leaks = leaks(&placed, &aliases);
+    let together = Kinship::new(&input.checks.similar)
+        .together(input.selection.tasks.iter().map(|task| (&task.task_id, &task.repo)));
+    let leaks = leaks(&placed, &aliases, &together);
     if !leaks.is_empty() {
         return Err(DatasetError::Leaks(leaks));
     }
@@ -92,7 +105,7 @@ pub fn freeze(input: &FreezeInput<'_>) -> Result<Frozen, DatasetError> {
             .par_iter()
             .map(|record| record.freeze(input.tasks, &tasks))
             .collect::<Result<_, DatasetError>>()?;
-        let written = describe(input, frozen)?;
+        let written = describe(input, frozen, &together)?;
         artifact::store(&root.join("manifest.json"), &written)?;
         artifact::write_atomic(&root.join("README.md"), card(&written).as_bytes())?;
         if let Some(inventory) =
@@ -138,16 +151,29 @@ fn placed(task: &SelectedTask) -> Placed {
     }
 }
 
-fn describe(input: &FreezeInput<'_>, tasks: Vec<FrozenTask>) -> Result<Manifest, DatasetError> {
+fn describe(
+    input: &FreezeInput<'_>,
+    tasks: Vec<FrozenTask>,
+    together: &[Vec<RepoKey>],
+) -> Result<Manifest, DatasetError> {
+    let mut inputs = input.inputs.clone();
+    let verdicts = Manifest::verdicts(input.proofs).map_err(artifact::ArtifactError::from)?;
+    inputs.insert("verdicts".to_owned(), verdicts);
+    // The selection's own inputs name the very proofs, which differ from run to run.
+    let chosen = to_canonical_json(&(&input.selection.tasks, &input.selection.shortages));
+    inputs.insert("selection".to_owned(), Digest::of(chosen.map_err(artifact::ArtifactError::from)?));
     let mut manifest = Manifest {
         schema: Manifest::SCHEMA.to_owned(),
-        rules: vec![input.plan_rules.to_owned(), input.selection.rules.clone()],
+        rules: vec![input.plan.rules.clone(), input.selection.rules.clone()],
         name: input.name.to_owned(),
         version: input.version.to_owned(),
         counts: Counts::of(&tasks),
         shortages: input.selection.shortages.clone(),
         aliases: input.aliases.clone(),
-        inputs: input.inputs.clone(),
+        together: together.to_vec(),
+        proof_rule: input.proof_rule,
+        sources: input.plan.inputs.clone(),
+        inputs,
         tasks,
         semantic_digest: Digest::of(""),
     };
@@ -160,6 +186,7 @@ struct Record<'a> {
     selected: &'a SelectedTask,
     materialized: &'a MaterializedTask,
     proved: &'a ProvedTask,
+    image: &'a FrozenImage,
 }
 
 /// Joins the documents by task, in ascending order of ids, and refuses what does not fit together.
@@ -190,7 +217,9 @@ fn records<'a>(input: &FreezeInput<'a>) -> Result<Vec<Record<'a>>, DatasetError>
             .filter(|proof| (proof.tree_digest, proof.verifier_digest) == trees)
             .filter(|proof| proof.verdict == Status::Accepted)
             .ok_or_else(|| stale(id, "no accepted proof is about this task directory", "prove"))?;
-        records.push(Record { selected, materialized, proved });
+        let image =
+            input.images.get(id).ok_or_else(|| stale(id, "nothing is known of its image", "freeze"))?;
+        records.push(Record { selected, materialized, proved, image });
     }
     records.sort_by_key(|record| &record.selected.task_id);
     Ok(records)
@@ -199,7 +228,7 @@ fn records<'a>(input: &FreezeInput<'a>) -> Result<Vec<Record<'a>>, DatasetError>
 impl Record<'_> {
     /// Copies the task's tree below `into` and describes the copy.
     fn freeze(&self, from: &Path, into: &Path) -> Result<FrozenTask, DatasetError> {
-        let Self { selected, materialized, proved } = self;
+        let Self { selected, materialized, proved, image } = *self;
         let task_id = &selected.task_id;
         let to = into.join(task_id.as_str());
         let shape = copy_task(task_id, &from.join(task_id.as_str()), &to)?;
@@ -220,7 +249,8 @@ impl Record<'_> {
                 stage: "materialize",
             });
         }
-        let timeout = TaskDir::open(&to).map_err(wrap)?.config().verifier.timeout_sec;
+        let opened = TaskDir::open(&to).map_err(wrap)?;
+        let config = opened.config();
         Ok(FrozenTask {
             task_id: task_id.clone(),
             split: selected.split,
@@ -232,14 +262,18 @@ impl Record<'_> {
             tree_digest: digests.tree_digest,
             verifier_digest: digests.verifier_digest,
             base_image: materialized.base_image.clone(),
-            portable: !materialized.base_image.starts_with(LOCAL_IMAGES),
+            image: image.clone(),
+            // An image of the task's own makes up for a base that nobody else has.
+            portable: image.form == ImageForm::Task || !materialized.base_image.starts_with(LOCAL_IMAGES),
             executable: shape.executable,
             links: shape.links,
             proof: ProofSummary {
                 nop_runs: proved.nop_runs,
                 oracle_runs: proved.oracle_runs,
                 // A positive number of seconds, as the task's configuration is only read with one.
-                verifier_sec: timeout.ceil() as u64,
+                verifier_sec: config.verifier.timeout_sec.ceil() as u64,
+                memory_mb: config.environment.memory_mb,
+                millicpus: config.environment.cpus.map(|cpus| (cpus * 1000.0).round() as u64),
                 engine: proved.engine.clone(),
                 image_digest: proved.image_digest.clone(),
                 cheats: proved.cheats.clone(),
@@ -247,6 +281,7 @@ impl Record<'_> {
             provenance: Provenance {
                 instance_digest: materialized.instance_digest,
                 workspace_source: materialized.workspace_source.clone(),
+                base_copy_of: materialized.copy_of.clone(),
                 quarantined_tests: materialized.quarantined.clone(),
             },
         })

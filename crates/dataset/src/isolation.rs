@@ -1,4 +1,4 @@
-//! Isolation: no repository in two splits, no task twice.
+//! Isolation: no repository in two splits, no near-duplicates in two splits, no task twice.
 
 use std::collections::BTreeMap;
 
@@ -65,15 +65,35 @@ pub enum Leak {
         /// That split.
         second_split: Split,
     },
+    /// Repositories with near-duplicates in two splits.
+    #[error(
+        "`{first}` is in {first_split} and `{second}` in {second_split}, and near-duplicates hold their repositories together"
+    )]
+    NearDuplicates {
+        /// A task.
+        first: TaskId,
+        /// Its split.
+        first_split: Split,
+        /// A task of a repository that belongs to the first one's.
+        second: TaskId,
+        /// That split.
+        second_split: Split,
+    },
 }
 
 /// Finds every breach, sorted. A repository counts under the name that is given and under the one in the task's id,
-/// both after the aliases.
-pub fn leaks(tasks: &[Placed], aliases: &AliasTable) -> Vec<Leak> {
+/// both after the aliases. Repositories of one group of `together` must lie in one split.
+pub fn leaks(tasks: &[Placed], aliases: &AliasTable, together: &[Vec<RepoKey>]) -> Vec<Leak> {
     let mut ids: BTreeMap<&TaskId, &Placed> = BTreeMap::new();
     let mut folded: BTreeMap<String, &Placed> = BTreeMap::new();
     let mut repositories: BTreeMap<RepoKey, &Placed> = BTreeMap::new();
     let mut contents: BTreeMap<Digest, &Placed> = BTreeMap::new();
+    let groups: BTreeMap<RepoKey, usize> = together
+        .iter()
+        .enumerate()
+        .flat_map(|(n, group)| group.iter().map(move |repo| (aliases.canonical(repo.clone()), n)))
+        .collect();
+    let mut of_group: BTreeMap<usize, &Placed> = BTreeMap::new();
     let mut found = Vec::new();
     let mut sorted: Vec<&Placed> = tasks.iter().collect();
     sorted.sort_by_key(|task| (&task.task_id, task.split));
@@ -90,6 +110,17 @@ pub fn leaks(tasks: &[Placed], aliases: &AliasTable) -> Vec<Leak> {
         let mut keys = vec![aliases.canonical(task.repo.clone())];
         keys.extend(RepoKey::of_task(task_id).ok().map(|key| aliases.canonical(key)));
         keys.dedup();
+        if let Some(group) = keys.iter().find_map(|repo| groups.get(repo)) {
+            let other = of_group.entry(*group).or_insert(task);
+            if other.split != task.split {
+                found.push(Leak::NearDuplicates {
+                    first: other.task_id.clone(),
+                    first_split: other.split,
+                    second: task_id.clone(),
+                    second_split: task.split,
+                });
+            }
+        }
         for repo in keys {
             let other = repositories.entry(repo.clone()).or_insert(task);
             if other.split != task.split {
@@ -146,7 +177,7 @@ mod tests {
                 placed("t2", Split::Test, other),
                 placed("t3", Split::Validation, "other/x"),
             ];
-            let found = leaks(&tasks, &aliases);
+            let found = leaks(&tasks, &aliases, &[]);
             assert_eq!(found.len(), 1, "{other}");
             let text = found[0].to_string();
             assert!(
@@ -163,7 +194,7 @@ mod tests {
             placed("O__r.0123abcd.pr_2", Split::Test, "pretended/other"),
         ];
         assert!(
-            matches!(&leaks(&tasks, &AliasTable::default())[..], [Leak::Repository { repo, .. }] if repo.as_str() == "o/r")
+            matches!(&leaks(&tasks, &AliasTable::default(), &[])[..], [Leak::Repository { repo, .. }] if repo.as_str() == "o/r")
         );
     }
 
@@ -175,13 +206,30 @@ mod tests {
             placed("T2", Split::Train, "o/b"),
             placed("t2", Split::Train, "o/b"),
         ];
-        let found = leaks(&tasks, &AliasTable::default());
+        let found = leaks(&tasks, &AliasTable::default(), &[]);
         assert!(matches!(&found[..], [Leak::TaskTwice { .. }, Leak::NearIds { .. }]), "{found:?}");
         tasks.truncate(1);
         tasks.push(placed("t9", Split::Test, "o/z"));
         for task in &mut tasks {
             task.content = Some(Digest::of("same"));
         }
-        assert!(matches!(&leaks(&tasks, &AliasTable::default())[..], [Leak::Content { .. }]));
+        assert!(matches!(&leaks(&tasks, &AliasTable::default(), &[])[..], [Leak::Content { .. }]));
+    }
+
+    #[test]
+    fn repositories_that_belong_together_are_a_leak_in_two_splits() {
+        let mut tasks = [
+            placed("t1", Split::Train, "o/a"),
+            placed("t2", Split::Test, "o/b"),
+            placed("t3", Split::Test, "o/c"),
+        ];
+        let repo = |text: &str| RepoKey::parse(text).unwrap();
+        let aliases = AliasTable::new([("former/b", "o/b")]).unwrap();
+        let found = leaks(&tasks, &aliases, &[vec![repo("o/a"), repo("former/b")]]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let text = found[0].to_string();
+        assert!(text.contains("`t1`") && text.contains("`t2`"), "{text}");
+        tasks[0].split = Split::Test;
+        assert_eq!(leaks(&tasks, &aliases, &[vec![repo("o/a"), repo("o/b")]]), []);
     }
 }

@@ -5,21 +5,30 @@
 //! whole or not at all, and is never overwritten with other content; the same inputs give the same bytes on every
 //! machine. Choosing and splitting are pure, only freeze, verify and export touch files.
 
+mod attest;
 mod card;
 mod copy;
 mod error;
 mod export;
 mod freeze;
+mod images;
 mod isolation;
+mod kinship;
 mod manifest;
 mod place;
+mod report;
 pub mod resolve;
 mod sums;
 mod verify;
 
+pub use attest::{
+    Making, NAMESPACE, Signer, attest, attestation_path, report_path, signature_path, verify_attestation,
+};
 pub use error::DatasetError;
 pub use export::{ExportFormat, ExportInput, Exported, ParseFormatError, export};
 pub use freeze::{FreezeInput, Frozen, freeze};
+pub use images::{FrozenImage, ImageForm, ImageGap, RegistryImages, frozen_images};
 pub use isolation::{Leak, Placed, leaks};
-pub use manifest::{Counts, FrozenTask, Manifest, ProofSummary, Provenance};
+pub use manifest::{Counts, FrozenTask, Manifest, ProofDemand, ProofSummary, Provenance};
+pub use report::{Story, report};
 pub use verify::{Problem, Verification, verify};

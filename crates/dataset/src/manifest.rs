@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifact::{Document, Inputs};
 use ident::{CanonicalError, Digest, RepoKey, TaskId, to_canonical_json};
-use record::{CheatName, Shortage, Split};
+use record::{CheatName, ProofDocument, Shortage, SourceInput, Split, Status};
 use serde::{Deserialize, Serialize};
+
+use crate::FrozenImage;
 
 /// `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// `seatrial.manifest/1`.
+    /// `seatrial.manifest/2`.
     pub schema: String,
     /// Versions of the rules that the set was made by, in the order of the stages.
     pub rules: Vec<String>,
@@ -25,7 +27,13 @@ pub struct Manifest {
     pub shortages: Vec<Shortage>,
     /// Old repository names and today's, as the recipe gives them.
     pub aliases: BTreeMap<String, String>,
-    /// Digests of the stage documents.
+    /// Repositories with tasks that are alike, in groups of two and more; each group lies in one split.
+    pub together: Vec<Vec<RepoKey>>,
+    /// How much proof was asked for.
+    pub proof_rule: ProofDemand,
+    /// What the plan was made from: the pinned sources by their names, and `seatrial.toml` for the parts of the recipe that decide.
+    pub sources: BTreeMap<String, SourceInput>,
+    /// Digests of lock, recipe and stage documents, of `verdicts` and of `selection`: see [`Manifest::verdicts`].
     pub inputs: Inputs,
     /// The tasks in ascending order of their ids.
     pub tasks: Vec<FrozenTask>,
@@ -34,7 +42,7 @@ pub struct Manifest {
 }
 
 impl Document for Manifest {
-    const SCHEMA: &'static str = "seatrial.manifest/1";
+    const SCHEMA: &'static str = "seatrial.manifest/2";
     const STAGE: &'static str = "freeze";
 }
 
@@ -74,8 +82,10 @@ pub struct FrozenTask {
     pub tree_digest: Digest,
     /// The same for `tests/` alone.
     pub verifier_digest: Digest,
-    /// The image that the environment starts from.
+    /// The image that the environment starts from, as its Dockerfile names it.
     pub base_image: String,
+    /// The image that is kept for the task, and in what form.
+    pub image: FrozenImage,
     /// Whether the task runs on other machines: false when its image is this machine's own system.
     pub portable: bool,
     /// Files that must be executable, relative to the task; hubs and archives can lose that.
@@ -88,6 +98,21 @@ pub struct FrozenTask {
     pub provenance: Provenance,
 }
 
+/// How much proof every task had to give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProofDemand {
+    /// Nop trials that must all get no reward.
+    pub nop_runs: u32,
+    /// Oracle trials that must all get the reward.
+    pub oracle_runs: u32,
+    /// Trials of each kind after any disagreement.
+    pub confirm_runs: u32,
+    /// A task that varies more often than this, in thousandths of its runs, would have shown it in the runs of one kind with a
+    /// probability of 95 %.
+    pub flake_bound_permille: u32,
+}
+
 /// How a task was proved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,6 +123,10 @@ pub struct ProofSummary {
     pub oracle_runs: u32,
     /// Time limit of the verifier, in whole seconds rounded up.
     pub verifier_sec: u64,
+    /// Memory in MiB, where it was limited.
+    pub memory_mb: Option<u64>,
+    /// Thousandths of a processor, where they were limited.
+    pub millicpus: Option<u64>,
     /// The engine.
     pub engine: String,
     /// The root file system.
@@ -116,22 +145,46 @@ pub struct Provenance {
     pub instance_digest: Digest,
     /// Digest of the pinned source tree.
     pub workspace_source: String,
+    /// What the base image is a copy of, where a mirror's copy stands in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_copy_of: Option<String>,
     /// Tests of the instance's PASS_TO_PASS that were left out because earlier proofs saw them vary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quarantined_tests: Vec<String>,
 }
 
 impl Manifest {
+    /// The digest of what the proofs came to: of the canonical JSON of `[task, tree digest, verifier digest, status, reason]` for
+    /// every task, in ascending order. How often something was run, and what varied, is not part of it.
+    pub fn verdicts(proofs: &ProofDocument) -> Result<Digest, CanonicalError> {
+        let mut classes: Vec<_> = proofs
+            .tasks
+            .iter()
+            .map(|task| {
+                let (status, reason) = match &task.verdict {
+                    Status::Accepted => ("accepted", ""),
+                    Status::Rejected { reason, .. } => ("rejected", reason.as_str()),
+                    Status::Error { reason, .. } => ("error", reason.as_str()),
+                    Status::Pending => ("pending", ""),
+                };
+                (&task.task_id, task.tree_digest, task.verifier_digest, status, reason)
+            })
+            .collect();
+        classes.sort();
+        Ok(Digest::of(to_canonical_json(&classes)?))
+    }
+
     /// Computes the semantic digest: that of the canonical JSON of the manifest without `semantic_digest` itself,
-    /// without `inputs`, and without the `proof` of each task.
+    /// without `inputs`, `sources` and `proof_rule`, and without the `proof` of each task.
     ///
     /// Two sets with one semantic digest hold the same tasks in the same splits, even when they were proved at another
     /// time, on another engine or more often.
     pub fn semantics(&self) -> Result<Digest, CanonicalError> {
         let mut value = serde_json::to_value(self)?;
         if let Some(manifest) = value.as_object_mut() {
-            manifest.remove("semantic_digest");
-            manifest.remove("inputs");
+            for name in ["semantic_digest", "inputs", "sources", "proof_rule"] {
+                manifest.remove(name);
+            }
             let tasks = manifest.get_mut("tasks").and_then(serde_json::Value::as_array_mut);
             for task in tasks.into_iter().flatten().filter_map(serde_json::Value::as_object_mut) {
                 task.remove("proof");

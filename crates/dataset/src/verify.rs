@@ -191,7 +191,8 @@ fn check_manifest(manifest: &Manifest, aliases: &AliasTable, problems: &mut Prob
         .iter()
         .map(|task| Placed { repo: recorded.canonical(task.repo.clone()), ..task.clone() })
         .collect();
-    let found = [leaks(&placed, &recorded), leaks(&renamed, aliases)].concat();
+    let together = &manifest.together;
+    let found = [leaks(&placed, &recorded, together), leaks(&renamed, aliases, together)].concat();
     for leak in found {
         problems.add(MANIFEST, leak.to_string());
     }

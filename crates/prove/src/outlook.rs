@@ -23,7 +23,7 @@ pub fn outlook(verdicts: Verdicts<'_>, rules: &ResolveRules) -> Result<Outlook, 
     let strict = ResolveRules { allow_shortfall: false, ..rules.clone() };
     let try_with = |proofs: &ProofDocument| {
         let (candidates, _) = candidates(Verdicts { proofs, ..verdicts })?;
-        resolve(Inputs::new(), &strict, &candidates)
+        resolve(Inputs::new(), &strict, &candidates, &verdicts.checks.similar)
     };
     match try_with(verdicts.proofs) {
         Ok(_) => return Ok(Outlook::Satisfied),

@@ -16,7 +16,7 @@ enum Shape {
 use Shape::{List, Named, Table, Value};
 
 const RECIPE: Shape = Table(&[
-    ("dataset", Table(&[("name", Value), ("version", Value)])),
+    ("dataset", Table(&[("name", Value), ("version", Value), ("signing_key", Value)])),
     (
         "sources",
         Named(&Table(&[

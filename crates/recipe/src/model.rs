@@ -1,6 +1,7 @@
 //! The recipe as checked values. The book's page `recipe.md` explains every key to its users.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use record::{ShardConfig, SourceKind, SourceRole};
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub struct DatasetRecipe {
     pub name: String,
     /// Such as `v1`.
     pub version: String,
+    /// File of the Ed25519 key of OpenSSH that attestations are signed with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing_key: Option<PathBuf>,
 }
 
 /// `[sources.NAME]`.

@@ -12,5 +12,6 @@ mod project;
 mod table;
 mod universe;
 
+pub use names::aliases;
 pub use project::{Options, write_project};
-pub use universe::{Run, Task, Universe};
+pub use universe::{MODELS, Run, Task, Universe};

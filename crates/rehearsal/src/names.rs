@@ -29,7 +29,7 @@ const KINDS: [(&str, usize); 12] = [
 pub(crate) const REPOSITORIES: usize = GUILDS.len() * WORDS.len();
 
 /// Repositories whose older tasks bear the name of a former owner.
-pub(crate) const RENAMED: [usize; 2] = [3, 70];
+const RENAMED: [usize; 2] = [3, 70];
 
 /// `Owner__name.commit8` of a repository; some tasks of renamed ones bear the former owner.
 pub(crate) fn profile(repository: usize, former: bool) -> String {
@@ -39,7 +39,7 @@ pub(crate) fn profile(repository: usize, former: bool) -> String {
 }
 
 /// The aliases that join the renamed repositories: former key and today's.
-pub(crate) fn aliases() -> [(String, String); RENAMED.len()] {
+pub fn aliases() -> [(String, String); RENAMED.len()] {
     RENAMED.map(|repository| {
         let (owner, name) = (owner(repository), name(repository));
         (format!("former-{owner}/{name}"), format!("{owner}/{name}"))

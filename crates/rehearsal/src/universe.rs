@@ -54,7 +54,7 @@ pub struct Universe {
 }
 
 /// Names of the models, in order of preference.
-pub(crate) const MODELS: [&str; 3] =
+pub const MODELS: [&str; 3] =
     ["gpt-4o-2024-08-06", "claude-3-5-sonnet-20241022", "claude-3-7-sonnet-20250219"];
 
 const OFFICIAL: usize = 59_136;

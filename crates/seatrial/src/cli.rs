@@ -58,7 +58,8 @@ pub enum Command {
     /// Shows where every task stands.
     Status(Status),
     /// Chooses the final set and its splits.
-    Resolve,
+    #[command(args_conflicts_with_subcommands = true)]
+    Resolve(Resolve),
     /// Writes the frozen set, or checks one.
     Freeze(Freeze),
     /// Writes the frozen set in the formats of trainers.
@@ -293,6 +294,29 @@ pub struct Status {
     pub task: Option<String>,
 }
 
+/// `seatrial resolve`.
+#[derive(Debug, Args, Default)]
+pub struct Resolve {
+    /// Something else than choosing.
+    #[command(subcommand)]
+    pub command: Option<ResolveCommand>,
+}
+
+/// `seatrial resolve explain`.
+#[derive(Debug, Subcommand)]
+pub enum ResolveCommand {
+    /// Tells step by step why a task is in the set and in its split, or is not, and what would have changed that. Writes nothing.
+    Explain(ResolveExplain),
+}
+
+/// `seatrial resolve explain`.
+#[derive(Debug, Args)]
+pub struct ResolveExplain {
+    /// The task.
+    #[arg(value_name = "TASK_ID")]
+    pub task: String,
+}
+
 /// `seatrial freeze`.
 #[derive(Debug, Args, Default)]
 pub struct Freeze {
@@ -300,6 +324,16 @@ pub struct Freeze {
     #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath)]
     #[expect(clippy::option_option, reason = "the flag alone and the flag with a directory differ")]
     pub check: Option<Option<PathBuf>>,
+    /// Also asks the registries whether they have every image.
+    #[arg(long, requires = "check")]
+    pub online: bool,
+    /// Also verifies who signed the attestation: a public key of OpenSSH.
+    #[arg(long, value_name = "FILE", requires = "check", value_hint = ValueHint::FilePath)]
+    pub pubkey: Option<PathBuf>,
+    /// Signs the attestation with this key of OpenSSH, an Ed25519 one without a passphrase; by default the file that
+    /// SEATRIAL_SIGNING_KEY names, or `signing_key` of the recipe.
+    #[arg(long, value_name = "FILE", conflicts_with = "check", value_hint = ValueHint::FilePath)]
+    pub key: Option<PathBuf>,
 }
 
 /// `seatrial run`.

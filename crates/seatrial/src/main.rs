@@ -110,7 +110,10 @@ fn run(cli: Cli, output: Output) -> Result {
             command::images_diff::run(output, directory, &arguments)
         }
         Command::Status(arguments) => stage::status::run(output, &project()?, arguments.task.as_deref()),
-        Command::Resolve => stage::resolve::run(output, &claimed()?.0),
+        Command::Resolve(cli::Resolve { command: None }) => stage::resolve::run(output, &claimed()?.0),
+        Command::Resolve(cli::Resolve { command: Some(cli::ResolveCommand::Explain(arguments)) }) => {
+            stage::resolve::explain(output, &project()?, &arguments.task)
+        }
         Command::Freeze(arguments) => stage::freeze::run(output, directory, &arguments),
         Command::Export => stage::export::run(output, &claimed()?.0),
         Command::Run(arguments) => command::run::run(output, directory, &arguments),

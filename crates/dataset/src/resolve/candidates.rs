@@ -1,6 +1,7 @@
 //! Which tasks can be chosen: those whose verdicts are accepted for the very digests in hand.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use ident::{Digest, RepoKey, TaskId};
 use record::{
@@ -9,6 +10,7 @@ use record::{
 };
 use serde::Serialize;
 
+use crate::kinship::Kinship;
 use crate::resolve::ResolveError;
 
 /// A task that can be chosen.
@@ -41,11 +43,11 @@ pub struct Verdicts<'a> {
     pub checks: &'a CheckDocument,
     /// What the trials say.
     pub proofs: &'a ProofDocument,
-    /// Tasks set aside for another reason, such as a missing image or a near-duplicate, with that reason.
+    /// Tasks set aside for another reason, such as a missing image, with that reason.
     pub set_aside: &'a BTreeMap<TaskId, String>,
 }
 
-/// Why a planned task cannot be chosen.
+/// Why a planned task cannot be chosen. Its text goes on after the task's name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "cause")]
 pub enum Exclusion {
@@ -72,6 +74,11 @@ pub enum Exclusion {
         /// Stable name of the reason.
         reason: String,
     },
+    /// Its solution makes the same change as that of a candidate before it.
+    NearDuplicate {
+        /// That candidate.
+        of: TaskId,
+    },
     /// It was set aside for another reason.
     SetAside {
         /// The reason as given.
@@ -79,14 +86,41 @@ pub enum Exclusion {
     },
 }
 
+impl fmt::Display for Exclusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMaterialized => f.write_str("was never written"),
+            Self::Refused { reason } => write!(f, "could not be written ({reason})"),
+            Self::NotChecked => f.write_str("was not checked as it is"),
+            Self::CheckFailed => f.write_str("is rejected by the static rules"),
+            Self::NotProved => f.write_str("is not proved as it is"),
+            Self::Rejected { reason } => write!(f, "is rejected by its trials ({reason})"),
+            Self::Undecided { reason } => write!(f, "is undecided ({reason})"),
+            Self::NearDuplicate { of } => write!(f, "makes the same change as `{of}`"),
+            Self::SetAside { reason } => write!(f, "was set aside ({reason})"),
+        }
+    }
+}
+
 /// Lists the candidates by rank (pools in the plan's order; primaries in plan order, then reserves), and why each of
-/// the other planned tasks is none.
-pub fn candidates(
+/// the other planned tasks is none. Of tasks whose solutions make the same change, only the first by rank is a candidate.
+pub fn candidates(verdicts: Verdicts<'_>) -> Result<Candidates, ResolveError> {
+    candidates_and(verdicts, None)
+}
+
+/// The candidates by rank, and why the other planned tasks are none.
+pub type Candidates = (Vec<Candidate>, BTreeMap<TaskId, Exclusion>);
+
+/// The same, as if nothing spoke against one task.
+pub(super) fn candidates_and(
     verdicts: Verdicts<'_>,
-) -> Result<(Vec<Candidate>, BTreeMap<TaskId, Exclusion>), ResolveError> {
+    cleared: Option<&TaskId>,
+) -> Result<Candidates, ResolveError> {
     let by_id = Index::new(&verdicts);
     let mut seen = BTreeSet::new();
     let (mut chosen, mut excluded) = (Vec::new(), BTreeMap::new());
+    let kinship = Kinship::of_solutions(&verdicts.checks.similar);
+    let mut solved: BTreeMap<&TaskId, &TaskId> = BTreeMap::new();
     let planned = |document: &'static str, task: &PlannedTask, detail| ResolveError::Contradiction {
         document,
         task_id: task.task_id.clone(),
@@ -109,7 +143,17 @@ pub fn candidates(
     for pool in &verdicts.plan.pools {
         for (reserve, tasks) in [(false, &verdicts.plan.tasks), (true, &verdicts.reserves.tasks)] {
             for task in tasks.iter().filter(|task| task.stage == pool.stage) {
-                match by_id.judge(&task.task_id) {
+                let id = &task.task_id;
+                let judged = match by_id.judge(id) {
+                    Err(_) if cleared == Some(id) => Ok(Digest::of("")),
+                    judged => judged,
+                };
+                let judged =
+                    judged.and_then(|tree_digest| match *solved.entry(kinship.class(id)).or_insert(id) {
+                        first if first == id || cleared == Some(id) => Ok(tree_digest),
+                        first => Err(Exclusion::NearDuplicate { of: first.clone() }),
+                    });
+                match judged {
                     Ok(tree_digest) => chosen.push(Candidate {
                         task_id: task.task_id.clone(),
                         stage: task.stage.clone(),

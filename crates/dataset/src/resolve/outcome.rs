@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use artifact::{Document, Inputs};
 use ident::RepoKey;
-use record::{SelectedTask, Selection, Shortage, Split};
+use record::{SelectedTask, Selection, Shortage, SimilarTasks, Split};
 
+use crate::kinship::Kinship;
 use crate::resolve::{Assignment, Candidate, ResolveError, SplitSizes, assign, choose};
 
 /// Version of the rules.
@@ -44,13 +45,18 @@ pub struct Resolved {
     pub sizes: SplitSizes,
     /// Accepted candidates that were not chosen.
     pub left_over: u64,
+    /// Repositories of the set that stay together because tasks of theirs are alike, in groups of two and more.
+    pub together: Vec<Vec<RepoKey>>,
 }
 
 /// Chooses the set among the candidates, given by rank, and splits it.
+///
+/// Repositories with tasks that are alike go to one split, as if they were one repository with the least of their keys.
 pub fn resolve(
     inputs: Inputs,
     rules: &ResolveRules,
     candidates: &[Candidate],
+    similar: &[SimilarTasks],
 ) -> Result<Resolved, ResolveError> {
     let chosen = chosen(rules, candidates);
     let mut shortages = Vec::new();
@@ -64,13 +70,9 @@ pub fn resolve(
         return Err(ResolveError::PoolShortage(shortages));
     }
 
-    let mut repositories: BTreeMap<&RepoKey, u64> = BTreeMap::new();
-    for task in &chosen {
-        *repositories.entry(&task.repo).or_default() += 1;
-    }
     let aimed = if rules.allow_shortfall { rules.split.scaled_to(chosen.len() as u64)? } else { rules.split };
-    let counts: Vec<u64> = repositories.values().copied().collect();
-    let Assignment { splits, sizes, deviation } = assign(&counts, &aimed);
+    let units = Units::of(&chosen, similar);
+    let Assignment { splits, sizes, deviation } = assign(&units.sizes, &aimed);
     if !rules.allow_shortfall && deviation > 0 {
         return Err(ResolveError::Splits { wanted: aimed, nearest: sizes, deviation });
     }
@@ -81,14 +83,13 @@ pub fn resolve(
         }
     }
 
-    let split_of: BTreeMap<&RepoKey, Split> = repositories.into_keys().zip(splits).collect();
     let tasks: Vec<SelectedTask> = chosen
         .iter()
         .map(|task| SelectedTask {
             task_id: task.task_id.clone(),
             stage: task.stage.clone(),
             repo: task.repo.clone(),
-            split: split_of[&task.repo],
+            split: splits[units.of_repo[&task.repo]],
             reserve: task.reserve,
             evidence_tier: task.evidence_tier,
             tree_digest: task.tree_digest,
@@ -97,11 +98,40 @@ pub fn resolve(
     let left_over = (candidates.len() - tasks.len()) as u64;
     let selection =
         Selection { schema: Selection::SCHEMA.to_owned(), rules: RULES.to_owned(), inputs, tasks, shortages };
-    Ok(Resolved { selection, aimed, sizes, left_over })
+    Ok(Resolved { selection, aimed, sizes, left_over, together: units.together })
+}
+
+/// What goes to one split as a whole: a repository, or several that near-duplicates hold together.
+pub(super) struct Units<'a> {
+    /// Their numbers of tasks, in ascending order of their least repositories.
+    pub(super) sizes: Vec<u64>,
+    /// The place of each repository's unit.
+    pub(super) of_repo: BTreeMap<&'a RepoKey, usize>,
+    /// The units of several repositories.
+    pub(super) together: Vec<Vec<RepoKey>>,
+}
+
+impl<'a> Units<'a> {
+    pub(super) fn of(chosen: &[&'a Candidate], similar: &[SimilarTasks]) -> Self {
+        let together = Kinship::new(similar).together(chosen.iter().map(|task| (&task.task_id, &task.repo)));
+        let leaders: BTreeMap<&RepoKey, &RepoKey> =
+            together.iter().flat_map(|group| group.iter().map(move |repo| (repo, &group[0]))).collect();
+        let mut counts: BTreeMap<&RepoKey, u64> = BTreeMap::new();
+        for task in chosen {
+            *counts.entry(leaders.get(&task.repo).copied().unwrap_or(&task.repo)).or_default() += 1;
+        }
+        let places: BTreeMap<&RepoKey, usize> =
+            counts.keys().enumerate().map(|(n, repo)| (*repo, n)).collect();
+        let of_repo = chosen
+            .iter()
+            .map(|task| (&task.repo, places[leaders.get(&task.repo).copied().unwrap_or(&task.repo)]))
+            .collect();
+        Self { sizes: counts.into_values().collect(), of_repo, together }
+    }
 }
 
 /// The chosen candidates by rank.
-fn chosen<'a>(rules: &ResolveRules, candidates: &'a [Candidate]) -> Vec<&'a Candidate> {
+pub(super) fn chosen<'a>(rules: &ResolveRules, candidates: &'a [Candidate]) -> Vec<&'a Candidate> {
     let pools: BTreeMap<&str, usize> =
         rules.pools.iter().enumerate().map(|(n, pool)| (pool.stage.as_str(), n)).collect();
     let mut repositories: BTreeMap<&RepoKey, usize> = BTreeMap::new();

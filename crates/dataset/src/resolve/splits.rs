@@ -102,6 +102,22 @@ pub fn assign(repositories: &[u64], wanted: &SplitSizes) -> Assignment {
     Assignment { splits, sizes: got, deviation: got.deviation(wanted) }
 }
 
+/// The least deviation when one of the repositories goes to `split`, wherever the others go.
+pub(super) fn deviation_with(repositories: &[u64], at: usize, split: Split, wanted: &SplitSizes) -> u64 {
+    let mut others = repositories.to_vec();
+    let size = others.remove(at);
+    let mut left = *wanted;
+    let left_of_split = match split {
+        Split::Train => &mut left.train,
+        Split::Validation => &mut left.validation,
+        Split::Test => &mut left.test,
+    };
+    // What goes beyond the wanted size deviates whatever the others do.
+    let beyond = size.saturating_sub(*left_of_split);
+    *left_of_split = left_of_split.saturating_sub(size);
+    assign(&others, &left).deviation.saturating_add(beyond)
+}
+
 /// Sizes of two splits; validation and test where nothing else is said.
 type Pair = (usize, usize);
 
@@ -338,26 +354,29 @@ mod tests {
         assert_eq!(sizes(0, 0, 0).scaled_to(1), Err(ResolveError::NoSplits));
     }
 
+    /// All assignments in order.
+    fn every_assignment(repositories: usize) -> Vec<Vec<Split>> {
+        let all = [Split::Train, Split::Validation, Split::Test];
+        let codes = 0..3usize.pow(u32::try_from(repositories).unwrap());
+        let digits = |code: usize| {
+            (0..repositories).rev().map(move |place| code / 3usize.pow(u32::try_from(place).unwrap()) % 3)
+        };
+        codes.map(|code| digits(code).map(|digit| all[digit]).collect()).collect()
+    }
+
+    fn sizes_of(repositories: &[u64], splits: &[Split]) -> SplitSizes {
+        let sum = |split| repositories.iter().zip(splits).filter(|(_, s)| **s == split).map(|(n, _)| n).sum();
+        sizes(sum(Split::Train), sum(Split::Validation), sum(Split::Test))
+    }
+
     /// The best assignment by trying all of them in order.
     fn slowly(repositories: &[u64], wanted: &SplitSizes) -> (Vec<Split>, u64) {
-        let all = [Split::Train, Split::Validation, Split::Test];
-        let mut best: Option<(Vec<Split>, u64)> = None;
-        for mut code in 0..3usize.pow(u32::try_from(repositories.len()).unwrap()) {
-            let mut splits = Vec::new();
-            for _ in repositories {
-                splits.push(all[code % 3]);
-                code /= 3;
-            }
-            splits.reverse();
-            let sum =
-                |split| repositories.iter().zip(&splits).filter(|(_, s)| **s == split).map(|(n, _)| n).sum();
-            let got = sizes(sum(all[0]), sum(all[1]), sum(all[2]));
-            let deviation = got.deviation(wanted);
-            if best.as_ref().is_none_or(|best| deviation < best.1) {
-                best = Some((splits, deviation));
-            }
-        }
-        best.unwrap_or_default()
+        let deviations = every_assignment(repositories.len())
+            .into_iter()
+            .map(|splits| (sizes_of(repositories, &splits).deviation(wanted), splits));
+        // Of equal ones the first is kept.
+        let best = deviations.min_by_key(|(deviation, _)| *deviation);
+        best.map(|(deviation, splits)| (splits, deviation)).unwrap_or_default()
     }
 
     proptest! {
@@ -371,6 +390,24 @@ mod tests {
             let wanted = sizes(train, validation, test);
             let found = assign(&repositories, &wanted);
             prop_assert_eq!((found.splits, found.deviation), slowly(&repositories, &wanted));
+        }
+
+        #[test]
+        fn the_deviation_of_a_choice_is_that_of_the_best_assignment_with_it(
+            repositories in prop::collection::vec(1..9u64, 1..6),
+            at in 0..6usize,
+            wanted in (0..20u64, 0..12u64, 0..12u64),
+        ) {
+            let at = at % repositories.len();
+            let wanted = sizes(wanted.0, wanted.1, wanted.2);
+            for split in [Split::Train, Split::Validation, Split::Test] {
+                let best = every_assignment(repositories.len())
+                    .into_iter()
+                    .filter(|splits| splits[at] == split)
+                    .map(|splits| sizes_of(&repositories, &splits).deviation(&wanted))
+                    .min();
+                prop_assert_eq!(Some(deviation_with(&repositories, at, split, &wanted)), best);
+            }
         }
 
         #[test]

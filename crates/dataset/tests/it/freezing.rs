@@ -1,6 +1,6 @@
 //! Freezing and what is refused.
 
-use dataset::{DatasetError, verify};
+use dataset::{DatasetError, ImageForm, verify};
 use ident::{AliasTable, Digest};
 use record::{Shortage, Split, Status};
 
@@ -22,7 +22,11 @@ fn a_frozen_set_verifies_and_describes_itself() {
     assert_eq!(manifest.rules, ["plan/1", "resolve/1"]);
     assert_eq!((manifest.counts.tasks, manifest.counts.repositories), (4, 3));
     assert_eq!(manifest.counts.splits[&Split::Train], 2);
+    assert_eq!(manifest.sources["swesmith"].revision.as_deref(), Some("0123"));
+    assert_eq!(manifest.proof_rule.flake_bound_permille, 632);
     let task = &manifest.tasks[0];
+    assert_eq!((task.image.form, task.image.verified), (ImageForm::Base, false));
+    assert_eq!(task.image.reference.as_deref(), Some("registry.invalid/base:1"));
     assert_eq!(task.executable, ["solution/solve.sh", "tests/test.sh"]);
     assert_eq!(task.links["tests/again.sh"], "test.sh");
     assert_eq!((task.proof.oracle_runs, task.proof.verifier_sec), (3, 181));
@@ -53,15 +57,27 @@ fn two_runs_in_two_places_give_the_same_bytes() {
 }
 
 #[test]
+fn what_proofs_say_beside_their_verdicts_does_not_reach_the_manifest() {
+    let (one, mut other) = (Project::sample(), Project::sample());
+    other.selection.inputs.insert("proofs.json".into(), Digest::of("of another run"));
+    other.proofs.inputs.insert("ledger".into(), Digest::of("of another run"));
+    for task in &mut other.proofs.tasks {
+        task.flaky_tests.insert("test_clock".into(), record::FlakyTest::default());
+    }
+    let (one, other) = (one.freeze().unwrap(), other.freeze().unwrap());
+    assert_eq!(contents(&one.path), contents(&other.path));
+}
+
+#[test]
 fn freezing_again_changes_nothing() {
     let mut project = Project::sample();
     let first = project.freeze().unwrap();
     let before = contents(&first.path);
     let again = project.freeze().unwrap();
     assert!(again.existed);
-    // More proofs make no other set.
+    // More proofs make no other set, and neither does another way to the same plan.
     project.proofs.tasks[0].oracle_runs = 10;
-    project.inputs.insert("proofs".into(), Digest::of("more"));
+    project.inputs.insert("plan.json".into(), Digest::of("more"));
     let proved = project.freeze().unwrap();
     assert!(proved.existed);
     assert_eq!(proved.manifest, first.manifest);

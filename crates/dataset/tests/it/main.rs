@@ -2,8 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod alike;
+mod attesting;
+mod documents;
+mod end_state;
+mod explaining;
 mod exporting;
 mod freezing;
+mod images;
 mod project;
+mod reporting;
 mod resolving;
 mod tampering;

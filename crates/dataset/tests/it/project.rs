@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use artifact::{Document, Inputs};
-use dataset::{DatasetError, FreezeInput, Frozen, freeze};
+use dataset::{DatasetError, FreezeInput, Frozen, ProofDemand, freeze, frozen_images};
 use ident::{Digest, RepoKey, TaskId};
 use record::{
-    MaterializeDocument, MaterializedTask, ProofDocument, ProvedTask, SelectedTask, Selection, Split, Status,
+    CheckDocument, MaterializeDocument, MaterializedTask, PlanDocument, ProofDocument, ProvedTask,
+    SelectedTask, Selection, SourceInput, Split, Status,
 };
 use task::{digest_task, tree_digest_of};
 
@@ -15,6 +16,7 @@ pub struct Project {
     pub directory: tempfile::TempDir,
     pub selection: Selection,
     pub materialized: MaterializeDocument,
+    pub checks: CheckDocument,
     pub proofs: ProofDocument,
     pub inputs: Inputs,
     pub aliases: BTreeMap<String, String>,
@@ -69,12 +71,18 @@ impl Project {
                 tasks: vec![],
                 refused: vec![],
             },
+            checks: CheckDocument {
+                schema: CheckDocument::SCHEMA.into(),
+                inputs: Inputs::new(),
+                tasks: vec![],
+                similar: vec![],
+            },
             proofs: ProofDocument {
                 schema: ProofDocument::SCHEMA.into(),
                 inputs: Inputs::new(),
                 tasks: vec![],
             },
-            inputs: [("selection".to_owned(), Digest::of("selection"))].into(),
+            inputs: [("seatrial.lock".to_owned(), Digest::of("lock"))].into(),
             aliases: BTreeMap::new(),
             directory,
         };
@@ -146,13 +154,33 @@ impl Project {
     }
 
     pub fn freeze(&self) -> Result<Frozen, DatasetError> {
+        let source = SourceInput {
+            revision: Some("0123".into()),
+            sha256: [("data.parquet".to_owned(), Digest::of("data"))].into(),
+            rows: 4,
+        };
+        let plan = PlanDocument {
+            schema: PlanDocument::SCHEMA.into(),
+            rules: "plan/1".into(),
+            inputs: [("swesmith".to_owned(), source)].into(),
+            pools: vec![],
+            tasks: vec![],
+        };
         freeze(&FreezeInput {
             name: "sample",
             version: "v1",
-            plan_rules: "plan/1",
+            plan: &plan,
             selection: &self.selection,
             materialized: &self.materialized,
+            checks: &self.checks,
             proofs: &self.proofs,
+            proof_rule: ProofDemand {
+                nop_runs: 3,
+                oracle_runs: 3,
+                confirm_runs: 10,
+                flake_bound_permille: 632,
+            },
+            images: &frozen_images(&self.materialized.tasks, None)?,
             inputs: &self.inputs,
             aliases: &self.aliases,
             host_inventory: Some(b"{}\n"),

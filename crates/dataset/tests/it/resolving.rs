@@ -14,7 +14,7 @@ use record::{
 
 use crate::project::{Project, task_id};
 
-fn rules(targets: &[(&str, u64)], repo_cap: u64, split: [u64; 3], allow_shortfall: bool) -> ResolveRules {
+pub fn rules(targets: &[(&str, u64)], repo_cap: u64, split: [u64; 3], allow_shortfall: bool) -> ResolveRules {
     let pools = targets.iter().map(|(stage, target)| PoolTarget { stage: (*stage).into(), target: *target });
     let [train, validation, test] = split;
     ResolveRules {
@@ -40,7 +40,7 @@ fn candidate(stage: &str, repo: &str, n: usize) -> Candidate {
 #[test]
 fn strict_mode_wants_every_pool_and_every_split() {
     let some = [candidate("p", "o/a", 0), candidate("p", "o/a", 1), candidate("q", "o/b", 2)];
-    let run = |rules| resolve(Inputs::new(), &rules, &some);
+    let run = |rules| resolve(Inputs::new(), &rules, &some, &[]);
     let fine = run(rules(&[("p", 2), ("q", 1)], 2, [2, 1, 0], false)).unwrap();
     let splits: Vec<Split> = fine.selection.tasks.iter().map(|task| task.split).collect();
     assert_eq!(splits, [Split::Train, Split::Train, Split::Validation]);
@@ -56,7 +56,7 @@ fn strict_mode_wants_every_pool_and_every_split() {
 fn a_shortfall_is_recorded_against_the_recipe() {
     let some: Vec<Candidate> = (0..10).map(|n| candidate("p", &format!("o/r{}", n / 2), n)).collect();
     let rules = rules(&[("p", 20), ("q", 3)], 2, [14, 3, 3], true);
-    let resolved = resolve(Inputs::new(), &rules, &some).unwrap();
+    let resolved = resolve(Inputs::new(), &rules, &some, &[]).unwrap();
     assert_eq!(resolved.aimed, SplitSizes { train: 7, validation: 2, test: 1 });
     // 6, 2, 2 is as near; repositories go to train first.
     assert_eq!(resolved.sizes, SplitSizes { train: 8, validation: 2, test: 0 });
@@ -85,7 +85,7 @@ fn ten_thousand_candidates_keep_every_rule() {
         .map(|n| candidate(["p", "q"][n % 2], &format!("o/r{:03}", (n * n / 7 + n % 13) % 1000), n))
         .collect();
     let rules = rules(&[("p", 2_500), ("q", 2_500)], 20, [3_500, 750, 750], false);
-    let resolved = resolve(Inputs::new(), &rules, &some).unwrap();
+    let resolved = resolve(Inputs::new(), &rules, &some, &[]).unwrap();
     assert_eq!(resolved.sizes, rules.split);
     assert_eq!(resolved.left_over, 5_000);
     let mut splits: BTreeMap<&RepoKey, BTreeSet<Split>> = BTreeMap::new();
@@ -98,7 +98,7 @@ fn ten_thousand_candidates_keep_every_rule() {
     assert!(counts.values().all(|count| *count <= 20));
 }
 
-fn planned(id: &TaskId, stage: &str) -> PlannedTask {
+pub fn planned(id: &TaskId, stage: &str) -> PlannedTask {
     PlannedTask {
         task_id: id.clone(),
         stage: stage.into(),
@@ -113,7 +113,7 @@ fn planned(id: &TaskId, stage: &str) -> PlannedTask {
     }
 }
 
-fn plan_of(tasks: Vec<PlannedTask>) -> PlanDocument {
+pub fn plan_of(tasks: Vec<PlannedTask>) -> PlanDocument {
     let pool = PoolSummary { stage: "pool".into(), target: 1, cap: 1, relaxed: 0, selected: 1, shortage: 0 };
     PlanDocument {
         schema: PlanDocument::SCHEMA.into(),

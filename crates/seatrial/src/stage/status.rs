@@ -129,7 +129,7 @@ impl Standing {
     }
 
     /// What became of the tasks that came to each stage.
-    fn stages(&self) -> Vec<(&'static str, Tally)> {
+    pub fn stages(&self) -> Vec<(&'static str, Tally)> {
         let mut came = self.tasks.len() as u64;
         let mut stages = Vec::new();
         for stage in STAGES {

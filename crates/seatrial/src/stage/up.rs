@@ -47,7 +47,7 @@ pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     } else {
         resolve::write(output, project)?;
     }
-    let frozen = freeze::write(output, project)?;
+    let frozen = freeze::write(output, project, None)?;
     let exported = export::write(output, project, &frozen.path)?;
 
     let standing = Standing::load(output, project)?;
@@ -123,7 +123,7 @@ fn steps(candidates: u64, standing: &Standing, frozen: &Frozen) -> Result<Vec<St
     steps.push(Step {
         name: "resolve".into(),
         tasks: i64::try_from(frozen).unwrap_or(i64::MAX) - i64::try_from(accepted).unwrap_or(i64::MAX),
-        why: "accepted, but the pool was full or the repository at its cap".into(),
+        why: "accepted, but a near-duplicate, or the pool was full, or the repository at its cap".into(),
     });
     steps.push(Step {
         name: "frozen".into(),

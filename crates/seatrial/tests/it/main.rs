@@ -13,6 +13,7 @@ mod checks;
 mod command_line;
 mod docker;
 mod engines;
+mod freezing;
 mod gc;
 mod grade;
 mod history;

@@ -182,15 +182,19 @@ impl Project {
     /// The one frozen set.
     #[track_caller]
     pub fn frozen(&self) -> PathBuf {
-        let sets: Vec<_> = children(&self.path("frozen"));
+        let mut sets = children(&self.path("frozen"));
+        sets.retain(|path| path.is_dir());
         let [set] = sets.as_slice() else { panic!("one frozen set, not {sets:?}") };
         set.clone()
     }
 
-    /// Digests of all files of the project except derived state, trials and the ledger, by relative path.
+    /// Digests of all files of the project except derived state, trials, the ledger and what tells of them beside frozen sets,
+    /// by relative path.
     pub fn artifacts(&self) -> BTreeMap<String, Digest> {
         let mut files = tree(&self.root);
-        files.retain(|path, _| !["jobs/", ".seatrial/", "ledger.db"].iter().any(|out| path.starts_with(out)));
+        let beside = |path: &str| path.strip_prefix("frozen/").is_some_and(|path| !path.contains('/'));
+        let out = ["jobs/", ".seatrial/", "ledger.db"];
+        files.retain(|path, _| !beside(path) && !out.iter().any(|out| path.starts_with(out)));
         files
     }
 

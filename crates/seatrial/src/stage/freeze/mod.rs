@@ -1,17 +1,23 @@
 //! `seatrial freeze`: the chosen tasks, copied and described for good; and `seatrial freeze --check`.
 
+mod beside;
+mod check;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use dataset::{DatasetError, FreezeInput, Frozen};
-use ident::AliasTable;
+use dataset::{DatasetError, FreezeInput, Frozen, ProofDemand};
+use ident::TaskId;
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cli;
-use crate::failure::{Exit, Failure, OrExit, Result};
-use crate::output::{Output, count};
+use crate::failure::{Exit, Failure, Result};
+use crate::output::Output;
 use crate::project::Project;
-use crate::stage::materialize::{self, TASKS};
-use crate::stage::{prove, resolve};
+use crate::sources::LOCK;
+use crate::stage::materialize::{TASKS, file_digest};
+use crate::stage::{images, prove, resolve};
 
 /// No inventory of a host comes near this size.
 const HOST_LIMIT: u64 = 64 << 20;
@@ -20,42 +26,50 @@ pub const FROZEN: &str = "frozen";
 
 /// The command in both forms.
 pub fn run(output: Output, directory: &Path, arguments: &cli::Freeze) -> Result {
-    match &arguments.check {
-        None => {
-            let project = Project::open(directory)?;
-            let _claim = project.claim()?;
-            let frozen = write(output, &project)?;
-            output.json(&json!({
-                "directory": frozen.path.display().to_string(),
-                "tasks": frozen.manifest.counts.tasks,
-                "semantic_digest": frozen.manifest.semantic_digest,
-                "existed": frozen.existed,
-            }))
-        }
-        Some(Some(path)) => check(output, &directory.join(path), &AliasTable::default()),
-        Some(None) => {
-            let project = Project::open(directory)?;
-            check(output, &current(&project)?, &project.aliases()?)
-        }
+    if let Some(set) = &arguments.check {
+        return check::run(output, directory, set.as_deref(), arguments);
     }
+    let project = Project::open(directory)?;
+    let _claim = project.claim()?;
+    let frozen = write(output, &project, arguments.key.as_deref())?;
+    let signature = dataset::signature_path(&frozen.path);
+    output.json(&json!({
+        "directory": frozen.path.display().to_string(),
+        "tasks": frozen.manifest.counts.tasks,
+        "semantic_digest": frozen.manifest.semantic_digest,
+        "existed": frozen.existed,
+        "report": dataset::report_path(&frozen.path).display().to_string(),
+        "attestation": dataset::attestation_path(&frozen.path).display().to_string(),
+        "signature": signature.exists().then(|| signature.display().to_string()),
+    }))
 }
 
-/// Freezes the selection.
-pub fn write(output: Output, project: &Project) -> Result<Frozen> {
-    let (selection, selection_digest) = resolve::load(project)?;
-    let (materialized, _) = materialize::load(project)?;
-    let (proofs, _) = prove::load(project)?;
+/// Freezes the selection, and writes the report and the attestation beside it where they are not there yet.
+pub fn write(output: Output, project: &Project, key: Option<&Path>) -> Result<Frozen> {
+    let begun = Timestamp::now();
+    let signer = beside::signer(project, key)?;
+    let documents = resolve::Documents::load(project)?;
+    let (selection, _) = resolve::load(project)?;
+    let resolve::Documents { plan, materialized, checks, proofs, .. } = &documents;
+    let chosen: BTreeSet<&TaskId> = selection.tasks.iter().map(|task| &task.task_id).collect();
+    let tasks: Vec<_> = materialized.tasks.iter().filter(|task| chosen.contains(&task.task_id)).collect();
+    let images = images::frozen(output, project, &tasks)?;
+    // What differs from run to run has no place in a set that others should be able to make again.
     let mut inputs = resolve::inputs(project)?;
-    inputs.insert(resolve::SELECTION.to_owned(), selection_digest);
+    inputs.remove(prove::PROOFS);
+    inputs.insert(LOCK.to_owned(), file_digest(&project.path(LOCK))?);
     let host = project.path(prove::HOST);
     let host_inventory = if host.exists() { Some(artifact::read_bounded(&host, HOST_LIMIT)?) } else { None };
     let frozen = dataset::freeze(&FreezeInput {
         name: &project.recipe.dataset.name,
         version: &project.recipe.dataset.version,
-        plan_rules: plan::RULES,
+        plan,
         selection: &selection,
-        materialized: &materialized,
-        proofs: &proofs,
+        materialized,
+        checks,
+        proofs,
+        proof_rule: demand(project),
+        images: &images,
         inputs: &inputs,
         aliases: project.alias_names(),
         host_inventory: host_inventory.as_deref(),
@@ -68,7 +82,20 @@ pub fn write(output: Output, project: &Project) -> Result<Frozen> {
         "freeze",
         format_args!("{} tasks, {how}: {}", frozen.manifest.counts.tasks, frozen.path.display()),
     );
+    beside::write(output, project, &frozen, &documents, &selection, begun, signer.as_ref())?;
     Ok(frozen)
+}
+
+/// How much proof the recipe asks for.
+fn demand(project: &Project) -> ProofDemand {
+    let recipe = &project.recipe.prove;
+    let bound = ledger::flake_bound(recipe.nop_runs.min(recipe.oracle_runs));
+    ProofDemand {
+        nop_runs: recipe.nop_runs,
+        oracle_runs: recipe.oracle_runs,
+        confirm_runs: recipe.confirm_runs,
+        flake_bound_permille: (bound * 1000.0).ceil() as u32,
+    }
 }
 
 /// The frozen set that belongs to the selection as it stands.
@@ -82,36 +109,12 @@ pub fn current(project: &Project) -> Result<PathBuf> {
     }
 }
 
-fn check(output: Output, directory: &Path, aliases: &AliasTable) -> Result {
-    if !["manifest.json", "SHA256SUMS"].iter().any(|file| directory.join(file).exists()) {
-        let message =
-            format!("{} is no frozen set: it has neither manifest.json nor SHA256SUMS", directory.display());
-        return Err(Failure::new(Exit::Usage, message).hint("name one of the directories below frozen/"));
-    }
-    let verification = dataset::verify(directory, aliases).or_exit(Exit::Failed)?;
-    for problem in &verification.problems {
-        output.print(problem)?;
-    }
-    output.json(&json!({
-        "directory": directory.display().to_string(),
-        "files": verification.files,
-        "problems": verification.problems,
-    }))?;
-    match verification.problems.len() {
-        0 => output.print(format_args!("{} files verified in {}", verification.files, directory.display())),
-        n => {
-            let message = format!("{} is not as it was frozen: {}", directory.display(), count(n, "problem"));
-            Err(Failure::new(Exit::Conflict, message).silent())
-        }
-    }
-}
-
 /// The exit code of an error of this stage or of exports.
 pub fn failure(error: &DatasetError) -> Failure {
     let exit = match error {
         DatasetError::Io { .. } | DatasetError::Task { .. } => Exit::Failed,
-        DatasetError::Empty => Exit::Refused,
-        DatasetError::Name { .. } | DatasetError::Alias(_) => Exit::Usage,
+        DatasetError::Empty | DatasetError::Images(_) => Exit::Refused,
+        DatasetError::Name { .. } | DatasetError::Alias(_) | DatasetError::Key { .. } => Exit::Usage,
         _ => Exit::Conflict,
     };
     let failure = Failure::from_error(exit, error);

@@ -3,11 +3,14 @@
 //! Built and packed here, planned onto the shards, and put in the place of the images that they are copies of.
 
 mod build;
+mod frozen;
 mod mirror;
 mod plan;
 mod rewrite;
 mod tags;
 mod verify;
+
+use std::path::Path;
 
 use ident::Digest;
 use image::shards::{ShardPlan, Shards};
@@ -16,6 +19,7 @@ use ledger::Ledger;
 use record::{MaterializeDocument, MaterializedTask, PlacedImage, Status};
 
 pub use build::run as build;
+pub use frozen::{absent, frozen, missing};
 pub use mirror::run as mirror;
 pub use plan::{run as plan, still_fits};
 pub use rewrite::{REWRITE, Rewrite, run as rewrite};
@@ -75,7 +79,12 @@ fn load_plan(project: &Project) -> Result<(ShardPlan, Digest, Shards)> {
 }
 
 fn registry(project: &Project) -> Result<Registry> {
-    let mut options = RegistryOptions::new(project.state("downloads")?);
+    registry_with(&project.state("downloads")?)
+}
+
+/// Registries with the user's credentials, and what they send in this directory.
+pub fn registry_with(cache: &Path) -> Result<Registry> {
+    let mut options = RegistryOptions::new(cache);
     if let Some(path) = credentials() {
         options.credentials = Credentials::load(&path).or_exit(Exit::Usage)?;
     }

@@ -1,26 +1,75 @@
 //! `seatrial resolve`: the final set and its splits.
 
+mod explain;
+
 use std::collections::BTreeMap;
 
-use dataset::resolve::{Exclusion, PoolTarget, ResolveRules, SplitSizes, Verdicts, candidates};
+use dataset::resolve::{
+    PoolTarget, Replacement, ResolveRules, SplitSizes, Verdicts, candidates, replacements,
+};
 use ident::{Digest, TaskId};
-use record::{PlanDocument, Selection};
+use record::{CheckDocument, MaterializeDocument, PlanDocument, ProofDocument, Selection};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, table};
 use crate::project::{Project, section_digest};
-use crate::stage::check::{self, CHECKS};
-use crate::stage::materialize::{self, MATERIALIZE, file_digest};
+use crate::stage::check::CHECKS;
+use crate::stage::materialize::{MATERIALIZE, file_digest};
 use crate::stage::plan::{PLAN, RESERVES};
 use crate::stage::prove::{self, PROOFS};
+use crate::stage::{check, images, materialize};
+
+pub use explain::run as explain;
 
 /// Name of the document.
 pub const SELECTION: &str = "selection.json";
 
+/// The documents that the set is chosen by.
+pub struct Documents {
+    /// The primaries.
+    pub plan: PlanDocument,
+    /// The reserves.
+    pub reserves: PlanDocument,
+    /// The task directories.
+    pub materialized: MaterializeDocument,
+    /// The findings.
+    pub checks: CheckDocument,
+    /// The verdicts.
+    pub proofs: ProofDocument,
+    /// Tasks without an image that they should have.
+    set_aside: BTreeMap<TaskId, String>,
+}
+
+impl Documents {
+    /// Reads them; refused when one is about another state than the others.
+    pub fn load(project: &Project) -> Result<Self> {
+        let (plan, _) = artifact::load::<PlanDocument>(&project.path(PLAN))?;
+        let (reserves, _) = artifact::load::<PlanDocument>(&project.path(RESERVES))?;
+        let (materialized, _) = materialize::load(project)?;
+        let (checks, _) = check::load(project)?;
+        let (proofs, _) = prove::load(project)?;
+        let set_aside = images::missing(project, &materialized)?;
+        Ok(Self { plan, reserves, materialized, checks, proofs, set_aside })
+    }
+
+    /// As the rules take them.
+    pub fn verdicts(&self) -> Verdicts<'_> {
+        Verdicts {
+            plan: &self.plan,
+            reserves: &self.reserves,
+            materialized: &self.materialized,
+            checks: &self.checks,
+            proofs: &self.proofs,
+            set_aside: &self.set_aside,
+        }
+    }
+}
+
 /// The command.
 pub fn run(output: Output, project: &Project) -> Result {
-    let (selection, excluded) = write(output, project)?;
+    let documents = Documents::load(project)?;
+    let selection = choose(output, project, &documents)?;
     let rows = selection.tasks.iter().map(|task| {
         let place = if task.reserve { "reserve" } else { "primary" };
         [
@@ -32,32 +81,40 @@ pub fn run(output: Output, project: &Project) -> Result {
         ]
     });
     output.print(table(["split", "pool", "repository", "from", "task"], rows))?;
+    let (_, excluded) = candidates(documents.verdicts()).or_exit(Exit::Conflict)?;
+    let replaced = replacements(&documents.plan, &selection, &excluded);
+    if !replaced.is_empty() {
+        output.print("")?;
+        output.print(table(
+            ["pool", "not in the set", "because it", "in its place"],
+            replaced.iter().map(row),
+        ))?;
+    }
     output.json(&json!({
         "tasks": selection.tasks.len(),
         "excluded": excluded,
+        "replaced": replaced,
         "shortages": selection.shortages,
         "document": SELECTION,
     }))
 }
 
-/// Chooses and writes the document; returns also why every other planned task was not a candidate.
-pub fn write(output: Output, project: &Project) -> Result<(Selection, BTreeMap<TaskId, Exclusion>)> {
-    let (plan, _) = artifact::load::<PlanDocument>(&project.path(PLAN))?;
-    let (reserves, _) = artifact::load::<PlanDocument>(&project.path(RESERVES))?;
-    let (materialized, _) = materialize::load(project)?;
-    let (checks, _) = check::load(project)?;
-    let (proofs, _) = prove::load(project)?;
-    let verdicts = Verdicts {
-        plan: &plan,
-        reserves: &reserves,
-        materialized: &materialized,
-        checks: &checks,
-        proofs: &proofs,
-        set_aside: &BTreeMap::new(),
-    };
-    let (candidates, excluded) = candidates(verdicts).or_exit(Exit::Conflict)?;
-    let resolved =
-        dataset::resolve::resolve(inputs(project)?, &rules(project), &candidates).map_err(|error| {
+fn row(replaced: &Replacement) -> [String; 4] {
+    let id = |id: &Option<TaskId>| id.as_ref().map_or("-".to_owned(), ToString::to_string);
+    let why = replaced.why.as_ref().map_or("was not planned".to_owned(), ToString::to_string);
+    [replaced.stage.clone(), id(&replaced.lost), why, id(&replaced.by)]
+}
+
+/// Chooses and writes the document.
+pub fn write(output: Output, project: &Project) -> Result<Selection> {
+    choose(output, project, &Documents::load(project)?)
+}
+
+fn choose(output: Output, project: &Project, documents: &Documents) -> Result<Selection> {
+    let (candidates, _) = candidates(documents.verdicts()).or_exit(Exit::Conflict)?;
+    let similar = &documents.checks.similar;
+    let resolved = dataset::resolve::resolve(inputs(project)?, &rules(project), &candidates, similar)
+        .map_err(|error| {
             Failure::from_error(Exit::Refused, &error)
                 .hint("nothing was written; see `seatrial status`, or set allow_shortfall = true")
         })?;
@@ -83,7 +140,11 @@ pub fn write(output: Output, project: &Project) -> Result<(Selection, BTreeMap<T
     for short in &resolved.selection.shortages {
         output.stage("", format_args!("{}: {} of {}", short.what, short.have, short.wanted));
     }
-    Ok((resolved.selection, excluded))
+    for group in &resolved.together {
+        let names: Vec<&str> = group.iter().map(ident::RepoKey::as_str).collect();
+        output.stage("", format_args!("in one split because of near-duplicates: {}", names.join(", ")));
+    }
+    Ok(resolved.selection)
 }
 
 /// The document and its digest; refused when anything that it was made from has changed.
@@ -104,6 +165,10 @@ pub fn inputs(project: &Project) -> Result<artifact::Inputs> {
     let mut inputs = BTreeMap::from([("seatrial.toml".to_owned(), recipe)]);
     for name in [PLAN, RESERVES, MATERIALIZE, CHECKS, PROOFS] {
         inputs.insert(name.to_owned(), file_digest(&project.path(name))?);
+    }
+    if project.recipe.images.is_some() {
+        let (materialized, _) = artifact::load::<MaterializeDocument>(&project.path(MATERIALIZE))?;
+        inputs.insert("images".to_owned(), section_digest(&images::missing(project, &materialized)?)?);
     }
     Ok(inputs)
 }
