@@ -51,7 +51,9 @@ fn main() {
     let verifying =
         median(|| timed(|| assert_eq!(verify(&directory, &AliasTable::default()).unwrap().problems, [])));
     let others = median(|| timed(|| sha256sum(&directory, &sums)));
-    for (name, took) in [("freeze", freezing), ("freeze --check", verifying), ("sha256sum, all processors", others)] {
+    for (name, took) in
+        [("freeze", freezing), ("freeze --check", verifying), ("sha256sum, all processors", others)]
+    {
         let ratio = others.as_secs_f64() / took.as_secs_f64();
         let rate = gigabytes / took.as_secs_f64();
         println!("{name}: {:.2} s, {rate:.2} GB/s, {ratio:.2} of the rate of sha256sum", took.as_secs_f64());
@@ -134,7 +136,11 @@ impl Set {
                 tasks: vec![],
                 similar: vec![],
             },
-            proofs: ProofDocument { schema: ProofDocument::SCHEMA.into(), inputs: Inputs::new(), tasks: vec![] },
+            proofs: ProofDocument {
+                schema: ProofDocument::SCHEMA.into(),
+                inputs: Inputs::new(),
+                tasks: vec![],
+            },
             plan: PlanDocument {
                 schema: PlanDocument::SCHEMA.into(),
                 rules: "plan/1".into(),
@@ -161,7 +167,9 @@ impl Set {
             std::fs::write(path, bytes).unwrap();
         };
         let filler = |seed: &str, length: usize| seed.bytes().cycle().take(length).collect::<Vec<u8>>();
-        let config = format!("schema_version = \"1.4\"\n[task]\nname = \"acme/t{n}\"\n[verifier]\ntimeout_sec = 180.0\n");
+        let config = format!(
+            "schema_version = \"1.4\"\n[task]\nname = \"acme/t{n}\"\n[verifier]\ntimeout_sec = 180.0\n"
+        );
         write("task.toml", config.as_bytes());
         write("instruction.md", &filler(task_id.as_str(), 1_500));
         write("environment/Dockerfile", b"FROM registry.invalid/base:1\nADD workspace.tar /testbed\n");
@@ -222,7 +230,12 @@ impl Set {
             materialized: &self.materialized,
             checks: &self.checks,
             proofs: &self.proofs,
-            proof_rule: ProofDemand { nop_runs: 3, oracle_runs: 3, confirm_runs: 10, flake_bound_permille: 632 },
+            proof_rule: ProofDemand {
+                nop_runs: 3,
+                oracle_runs: 3,
+                confirm_runs: 10,
+                flake_bound_permille: 632,
+            },
             images: &frozen_images(&self.materialized.tasks, None).unwrap(),
             inputs: &Inputs::new(),
             aliases: &BTreeMap::new(),

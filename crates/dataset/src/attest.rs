@@ -92,7 +92,7 @@ fn beside(set: &Path, ending: &str) -> PathBuf {
 pub fn attest(set: &Path, manifest: &Manifest, making: &Making) -> Result<(), DatasetError> {
     let statement = json!({
         "_type": STATEMENT,
-        "subject": subjects(set)?,
+        "subject": [subject(set, SUMS)?, subject(set, MANIFEST)?],
         "predicateType": PREDICATE,
         "predicate": predicate(manifest, making),
     });
@@ -101,15 +101,12 @@ pub fn attest(set: &Path, manifest: &Manifest, making: &Making) -> Result<(), Da
     Ok(artifact::write_atomic(&attestation_path(set), text.as_bytes())?)
 }
 
-/// The files that stand for the whole set.
-fn subjects(set: &Path) -> Result<Vec<Subject>, DatasetError> {
+/// A file that stands for the whole set.
+fn subject(set: &Path, file: &str) -> Result<Subject, DatasetError> {
+    let path = set.join(file);
+    let digest = fs::File::open(&path).and_then(Digest::of_reader).map_err(DatasetError::io(&path))?;
     let name = set.file_name().unwrap_or_default().to_string_lossy();
-    let subject = |file: &str| {
-        let path = set.join(file);
-        let digest = fs::File::open(&path).and_then(Digest::of_reader).map_err(DatasetError::io(&path))?;
-        Ok(Subject { name: format!("{name}/{file}"), digest: Sha256 { sha256: digest.hex() } })
-    };
-    [SUMS, MANIFEST].into_iter().map(subject).collect()
+    Ok(Subject { name: format!("{name}/{file}"), digest: Sha256 { sha256: digest.hex() } })
 }
 
 fn predicate(manifest: &Manifest, making: &Making) -> Value {
@@ -239,15 +236,15 @@ pub fn verify_attestation(set: &Path, key: Option<&Path>) -> Result<Vec<Problem>
                 .push(problem(&attestation, format!("is a statement of another type, `{}`", statement.kind)));
         }
         Ok(statement) => {
-            for expected in subjects(set)? {
-                let file = expected.name.rsplit('/').next().unwrap_or_default();
+            for file in [SUMS, MANIFEST] {
                 let same = |subject: &&Subject| subject.name.rsplit('/').next() == Some(file);
-                match statement.subject.iter().find(same) {
-                    None => problems.push(problem(&attestation, format!("does not speak of {file}"))),
-                    Some(subject) if subject.digest.sha256 != expected.digest.sha256 => {
-                        problems.push(problem(&attestation, format!("speaks of another {file}")));
-                    }
-                    Some(_) => {}
+                let said = statement.subject.iter().find(same).map(|subject| &subject.digest.sha256);
+                // Of a file that cannot be read the statement can only speak of another one.
+                let found = subject(set, file).ok().map(|subject| subject.digest.sha256);
+                if said.is_none() {
+                    problems.push(problem(&attestation, format!("does not speak of {file}")));
+                } else if said != found.as_ref() {
+                    problems.push(problem(&attestation, format!("speaks of another {file}")));
                 }
             }
         }

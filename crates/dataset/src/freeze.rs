@@ -11,13 +11,14 @@ use record::{
     CheckDocument, MaterializeDocument, MaterializedTask, PlanDocument, ProofDocument, ProvedTask,
     SelectedTask, Selection, Status,
 };
-use task::{TaskDir, digest_task};
+use task::{TaskDir, digest_task_and_files};
 
 use crate::card::card;
 use crate::copy::{copy_task, set_mode};
 use crate::isolation::leaks;
 use crate::kinship::Kinship;
-use crate::place::place;
+use crate::place::place_hashed;
+use crate::sums::{self, Sums};
 use crate::{
     Counts, DatasetError, FrozenImage, FrozenTask, ImageForm, Manifest, Placed, ProofDemand, ProofSummary,
     Provenance, verify,
@@ -97,14 +98,16 @@ pub fn freeze(input: &FreezeInput<'_>) -> Result<Frozen, DatasetError> {
 
     let directory = format!("{}-{}-{}", input.name, records.len(), input.version);
     let mut manifest = None;
-    let placed = match place(input.frozen, &directory, |root| {
+    let placed = match place_hashed(input.frozen, &directory, |root| {
         let tasks = root.join("tasks");
         fs::create_dir(&tasks).map_err(DatasetError::io(&tasks))?;
         set_mode(&tasks, 0o755)?;
-        let frozen: Vec<FrozenTask> = records
+        let (frozen, known): (Vec<FrozenTask>, Vec<Sums>) = records
             .par_iter()
             .map(|record| record.freeze(input.tasks, &tasks))
-            .collect::<Result<_, DatasetError>>()?;
+            .collect::<Result<Vec<_>, DatasetError>>()?
+            .into_iter()
+            .unzip();
         let written = describe(input, frozen, &together)?;
         artifact::store(&root.join("manifest.json"), &written)?;
         artifact::write_atomic(&root.join("README.md"), card(&written).as_bytes())?;
@@ -114,7 +117,7 @@ pub fn freeze(input: &FreezeInput<'_>) -> Result<Frozen, DatasetError> {
             artifact::write_atomic(&root.join("host.json"), inventory)?;
         }
         manifest = Some(written);
-        Ok(())
+        Ok(known.into_iter().flatten().collect())
     }) {
         Err(DatasetError::Conflict { path, differing }) => (path, Some(differing)),
         placed => {
@@ -226,14 +229,14 @@ fn records<'a>(input: &FreezeInput<'a>) -> Result<Vec<Record<'a>>, DatasetError>
 }
 
 impl Record<'_> {
-    /// Copies the task's tree below `into` and describes the copy.
-    fn freeze(&self, from: &Path, into: &Path) -> Result<FrozenTask, DatasetError> {
+    /// Copies the task's tree below `into` and describes the copy, with the digests of its files as seen from the set.
+    fn freeze(&self, from: &Path, into: &Path) -> Result<(FrozenTask, Sums), DatasetError> {
         let Self { selected, materialized, proved, image } = *self;
         let task_id = &selected.task_id;
         let to = into.join(task_id.as_str());
         let shape = copy_task(task_id, &from.join(task_id.as_str()), &to)?;
         let wrap = |source| DatasetError::Task { task_id: task_id.clone(), source };
-        let digests = digest_task(&to).map_err(wrap)?;
+        let (digests, files) = digest_task_and_files(&to).map_err(wrap)?;
         let found =
             (digests.tree_digest, digests.content_hash, digests.task_checksum, digests.verifier_digest);
         let known = (
@@ -251,7 +254,7 @@ impl Record<'_> {
         }
         let opened = TaskDir::open(&to).map_err(wrap)?;
         let config = opened.config();
-        Ok(FrozenTask {
+        let frozen = FrozenTask {
             task_id: task_id.clone(),
             split: selected.split,
             stage: selected.stage.clone(),
@@ -284,6 +287,7 @@ impl Record<'_> {
                 base_copy_of: materialized.copy_of.clone(),
                 quarantined_tests: materialized.quarantined.clone(),
             },
-        })
+        };
+        Ok((frozen, sums::below(&format!("tasks/{task_id}"), files).collect()))
     }
 }

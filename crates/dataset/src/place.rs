@@ -30,10 +30,18 @@ pub(crate) fn place<F>(parent: &Path, name: &str, build: F) -> Result<PlacedDire
 where
     F: FnOnce(&Path) -> Result<(), DatasetError>,
 {
+    place_hashed(parent, name, |root| build(root).map(|()| Sums::new()))
+}
+
+/// The same for a builder that knows the digests of some files already; those are not read again.
+pub(crate) fn place_hashed<F>(parent: &Path, name: &str, build: F) -> Result<PlacedDirectory, DatasetError>
+where
+    F: FnOnce(&Path) -> Result<Sums, DatasetError>,
+{
     fs::create_dir_all(parent).map_err(DatasetError::io(parent))?;
     let temporary = artifact::unfinished().tempdir_in(parent).map_err(DatasetError::io(parent))?;
-    build(temporary.path())?;
-    let sums = sums::hash(temporary.path(), &sums::list(temporary.path())?.files)?;
+    let known = build(temporary.path())?;
+    let sums = sums::complete(temporary.path(), &sums::list(temporary.path())?.files, known)?;
     // The files themselves are not synced one by one: after a crash the sums tell which of them are torn.
     artifact::write_atomic(&temporary.path().join(SUMS), &sums::write(&sums))?;
     open_up(temporary.path())?;

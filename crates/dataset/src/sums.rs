@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ident::Digest;
 use rayon::prelude::*;
-use task::printable;
+use task::{FileDigests, printable};
 use walkdir::WalkDir;
 
 use crate::DatasetError;
@@ -61,6 +61,19 @@ pub(crate) fn hash(root: &Path, files: &[PathBuf]) -> Result<Sums, DatasetError>
         Ok((file.as_os_str().as_bytes().to_vec(), digest))
     });
     hashed.collect()
+}
+
+/// As [`hash`], where the digests of some files are known: only the others are read.
+pub(crate) fn complete(root: &Path, files: &[PathBuf], mut known: Sums) -> Result<Sums, DatasetError> {
+    let is_known = |file: &&PathBuf| known.contains_key(file.as_os_str().as_bytes());
+    let left: Vec<PathBuf> = files.iter().filter(|file| !is_known(file)).cloned().collect();
+    known.extend(hash(root, &left)?);
+    Ok(known)
+}
+
+/// Puts digests of files below a directory under their paths from further up.
+pub(crate) fn below(above: &str, files: FileDigests) -> impl Iterator<Item = (Vec<u8>, Digest)> {
+    files.into_iter().map(move |(path, digest)| ([above.as_bytes(), b"/", &path].concat(), digest))
 }
 
 /// Writes the sums, one file a line in ascending order of path bytes, names escaped as coreutils does.

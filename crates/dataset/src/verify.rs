@@ -10,7 +10,7 @@ use fs_err as fs;
 use ident::{AliasTable, to_canonical_json};
 use rayon::prelude::*;
 use serde::Serialize;
-use task::{digest_task, printable};
+use task::{TaskDigests, TaskError, digest_task_and_files, printable};
 
 use crate::copy::shape_of;
 use crate::isolation::leaks;
@@ -56,7 +56,11 @@ pub fn verify(directory: &Path, aliases: &AliasTable) -> Result<Verification, Da
     let mut problems = Problems::default();
     let manifest = read_manifest(directory, &mut problems)?;
     let listing = sums::list(directory)?;
-    let hashed = sums::hash(directory, &listing.files)?;
+    let tasks = manifest.as_ref().map(|manifest| manifest.tasks.as_slice()).unwrap_or_default();
+    // Every file is read once: what the digests of a task are made of are the digests of its files.
+    let mut digested: Vec<Digested> = tasks.par_iter().map(|task| Digested::of(directory, task)).collect();
+    let known = digested.iter_mut().flat_map(|task| std::mem::take(&mut task.files)).collect();
+    let hashed = sums::complete(directory, &listing.files, known)?;
     let recorded = read_sums(directory, &mut problems)?;
     compare_sums(&recorded, &hashed, &mut problems);
     for other in &listing.others {
@@ -68,10 +72,10 @@ pub fn verify(directory: &Path, aliases: &AliasTable) -> Result<Verification, Da
     if let Some(manifest) = &manifest {
         check_manifest(manifest, aliases, &mut problems);
         check_directories(directory, manifest, &mut problems)?;
-        let found: Vec<Problems> = manifest
-            .tasks
+        let found: Vec<Problems> = tasks
             .par_iter()
-            .map(|task| check_task(directory, task, &problems))
+            .zip(&digested)
+            .map(|(task, digested)| check_task(directory, task, digested, &problems))
             .collect::<Result<_, DatasetError>>()?;
         for more in found {
             problems.0.extend(more.0);
@@ -228,16 +232,45 @@ fn check_directories(
     Ok(())
 }
 
+/// What the tree of one task comes to.
+struct Digested {
+    /// Its digests; nothing where there is no such directory.
+    digests: Option<Result<TaskDigests, TaskError>>,
+    /// The digests of its files as seen from the set, where the tree could be read.
+    files: Sums,
+}
+
+impl Digested {
+    fn of(directory: &Path, task: &FrozenTask) -> Self {
+        let path = directory.join("tasks").join(task.task_id.as_str());
+        if !std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+            return Self { digests: None, files: Sums::new() };
+        }
+        match digest_task_and_files(&path) {
+            Ok((digests, files)) => {
+                let files = sums::below(&format!("tasks/{}", task.task_id), files).collect();
+                Self { digests: Some(Ok(digests)), files }
+            }
+            Err(error) => Self { digests: Some(Err(error)), files: Sums::new() },
+        }
+    }
+}
+
 /// Compares one task tree with the manifest. When single files were found to differ before, they say enough.
-fn check_task(directory: &Path, task: &FrozenTask, known: &Problems) -> Result<Problems, DatasetError> {
+fn check_task(
+    directory: &Path,
+    task: &FrozenTask,
+    digested: &Digested,
+    known: &Problems,
+) -> Result<Problems, DatasetError> {
     let mut problems = Problems::default();
     let name = format!("tasks/{}", task.task_id);
     let below = format!("{name}/");
     let path = directory.join("tasks").join(task.task_id.as_str());
-    if !std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+    let Some(digests) = &digested.digests else {
         problems.add(name, "is not a directory, or is missing");
         return Ok(problems);
-    }
+    };
     let shape = shape_of(&path)?;
     let recorded: BTreeSet<&String> = task.executable.iter().collect();
     let found: BTreeSet<&String> = shape.executable.iter().collect();
@@ -267,7 +300,7 @@ fn check_task(directory: &Path, task: &FrozenTask, known: &Problems) -> Result<P
             _ => {}
         }
     }
-    let digests = match digest_task(&path) {
+    let digests = match digests {
         Ok(digests) => digests,
         Err(error) => {
             problems.add(name, error.to_string());

@@ -1,5 +1,6 @@
 //! What a task directory is: Harbor's two digests and Seatrial's own.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use ident::{Digest, Sha256Writer};
@@ -36,12 +37,44 @@ pub struct TaskDigests {
 /// bytes are taken. Stricter than Harbor, any link that is absolute, leaves the directory, points at nothing or runs in
 /// a circle is an error, as is anything that is neither file, directory nor link.
 pub fn digest_task(path: &Path) -> Result<TaskDigests, TaskError> {
+    digests(&Snapshot::take(path)?, path)
+}
+
+/// The same, with the digest of every regular file by the bytes of its path below the directory: each file is read once.
+pub fn digest_task_and_files(path: &Path) -> Result<(TaskDigests, FileDigests), TaskError> {
     let snapshot = Snapshot::take(path)?;
+    let mut files = FileDigests::new();
+    collect_files(&snapshot.root, &mut Vec::new(), &mut files);
+    Ok((digests(&snapshot, path)?, files))
+}
+
+/// Digests of files by the bytes of their paths, components joined by `/`.
+pub type FileDigests = BTreeMap<Vec<u8>, Digest>;
+
+fn collect_files(entries: &Entries, above: &mut Vec<u8>, into: &mut FileDigests) {
+    for (name, node) in entries {
+        let length = above.len();
+        above.extend_from_slice(name);
+        match node {
+            Node::Directory(children) => {
+                above.push(b'/');
+                collect_files(children, above, into);
+            }
+            Node::File { digest, .. } => {
+                into.insert(above.clone(), *digest);
+            }
+            Node::Link { .. } => {}
+        }
+        above.truncate(length);
+    }
+}
+
+fn digests(snapshot: &Snapshot, path: &Path) -> Result<TaskDigests, TaskError> {
     Ok(TaskDigests {
-        content_hash: content_hash(&snapshot),
-        task_checksum: task_checksum(&snapshot, path)?,
+        content_hash: content_hash(snapshot),
+        task_checksum: task_checksum(snapshot, path)?,
         tree_digest: tree_digest(&snapshot.root, &|_| None),
-        verifier_digest: verifier_digest(&snapshot),
+        verifier_digest: verifier_digest(snapshot),
     })
 }
 
@@ -357,6 +390,26 @@ mod tests {
         fs::remove_file(path.join("tests/run.sh")).unwrap();
         symlink("./test.sh", path.join("tests/run.sh")).unwrap();
         assert_ne!(digest(), third, "the text of a link counts");
+    }
+
+    #[test]
+    fn every_file_comes_with_its_digest() {
+        let task = task();
+        fs::write(task.path().join("tests/a~"), "litter").unwrap();
+        symlink("test.sh", task.path().join("tests/again")).unwrap();
+        let (digests, files) = digest_task_and_files(task.path()).unwrap();
+        assert_eq!(digests, digest_task(task.path()).unwrap());
+        let names: Vec<&[u8]> = files.keys().map(Vec::as_slice).collect();
+        let expected: [&[u8]; 6] = [
+            b"environment/Dockerfile",
+            b"environment/data/a.csv",
+            b"instruction.md",
+            b"task.toml",
+            b"tests/a~",
+            b"tests/test.sh",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(files[&b"tests/a~"[..]], Digest::of("litter"));
     }
 
     #[test]

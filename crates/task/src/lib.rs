@@ -24,7 +24,9 @@ mod snapshot;
 pub mod tree;
 mod write_task;
 
-pub use digest::{TaskDigests, digest_task, is_extraneous, is_litter, tree_digest_of};
+pub use digest::{
+    FileDigests, TaskDigests, digest_task, digest_task_and_files, is_extraneous, is_litter, tree_digest_of,
+};
 pub use dir::{Inspection, MissingPart, TaskDir, inspect_task};
 pub use error::TaskError;
 pub use harborignore::not_uploaded;

@@ -48,8 +48,8 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Freeze) -> Result 
 pub fn write(output: Output, project: &Project, key: Option<&Path>) -> Result<Frozen> {
     let begun = Timestamp::now();
     let signer = beside::signer(project, key)?;
-    let documents = resolve::Documents::load(project)?;
     let (selection, _) = resolve::load(project)?;
+    let documents = resolve::Documents::load(project)?;
     let resolve::Documents { plan, materialized, checks, proofs, .. } = &documents;
     let chosen: BTreeSet<&TaskId> = selection.tasks.iter().map(|task| &task.task_id).collect();
     let tasks: Vec<_> = materialized.tasks.iter().filter(|task| chosen.contains(&task.task_id)).collect();
