@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ident::RepoKey;
 use record::{CheatName, Split};
 
-use crate::{FrozenTask, Manifest};
+use crate::{FrozenTask, ImageForm, Manifest};
 
 const SPLITS: [Split; 3] = [Split::Train, Split::Validation, Split::Test];
 
@@ -17,6 +17,7 @@ pub(crate) fn card(manifest: &Manifest) -> String {
         overview(manifest),
         sizes(manifest),
         proofs(manifest),
+        images(manifest),
         shortages(manifest),
         repositories(&manifest.tasks),
         CHECKING.to_owned(),
@@ -32,7 +33,7 @@ seatrial freeze --check .
 ```
 
 The first command compares every file; the second also executable bits, links, the semantic digest and the isolation
-of the splits.
+of the splits, with `--online` the images, and with `--pubkey` who signed the attestation that lies beside the set.
 ";
 
 fn header(manifest: &Manifest) -> String {
@@ -100,6 +101,12 @@ fn proofs(manifest: &Manifest) -> String {
         engines.join(", "),
         range(|task| task.proof.verifier_sec),
     );
+    let bound = manifest.proof_rule.flake_bound_permille;
+    text = format!(
+        "{text}A task that varies in more than {}.{} % of its runs would have shown it with a probability of 95 %.\n\n",
+        bound / 10,
+        bound % 10
+    );
     let cheats: BTreeSet<&[CheatName]> =
         manifest.tasks.iter().map(|task| task.proof.cheats.as_slice()).collect();
     match cheats.into_iter().collect::<Vec<_>>().as_slice() {
@@ -128,6 +135,26 @@ fn proofs(manifest: &Manifest) -> String {
         );
     }
     text
+}
+
+fn images(manifest: &Manifest) -> String {
+    let mut forms: BTreeMap<ImageForm, [u64; 2]> = BTreeMap::new();
+    for task in &manifest.tasks {
+        let [all, verified] = forms.entry(task.image.form).or_default();
+        *all += 1;
+        *verified += u64::from(task.image.verified);
+    }
+    let rows = forms.into_iter().map(|(form, [all, verified])| {
+        let what = match form {
+            ImageForm::Task => "the whole environment, ready made",
+            ImageForm::Base => "a base in a registry, on which the environment is built",
+            ImageForm::Project => "a base that the project builds for itself",
+            ImageForm::Host => "the system of the machine that proved the task",
+            ImageForm::Empty => "none: the environment is built from scratch",
+        };
+        format!("| {form} | {what} | {all} | {verified} |\n")
+    });
+    section("Images", "| form | what it is | tasks | seen in a registry |\n|---|---|---:|---:|\n", rows)
 }
 
 fn shortages(manifest: &Manifest) -> String {

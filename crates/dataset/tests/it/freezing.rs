@@ -40,6 +40,8 @@ fn a_frozen_set_verifies_and_describes_itself() {
         "| acme/widgets | train | 2 |",
         "| split:test | 2 | 1 |",
         "1 task starts",
+        "63.2 %",
+        "| base | a base in a registry, on which the environment is built | 3 | 0 |",
         &manifest.semantic_digest.to_string(),
     ] {
         assert!(card.contains(words), "{words} is missing in:\n{card}");

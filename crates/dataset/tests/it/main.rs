@@ -1,6 +1,10 @@
 //! Sets from selection to export, on real directories.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a panic is how a test fails, and it says what it skips"
+)]
 
 mod alike;
 mod attesting;
