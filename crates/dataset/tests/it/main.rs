@@ -8,6 +8,7 @@
 
 mod alike;
 mod attesting;
+mod cases;
 mod documents;
 mod end_state;
 mod explaining;
