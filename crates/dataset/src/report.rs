@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ident::{RepoKey, TaskId};
-use page::{Part, Series, escape, facts, histogram, page, ranking, short, table};
+use page::{Part, Series, Width, escape, facts, histogram, key, page, ranking, short, skyline, table};
 use record::Split;
 
 use crate::resolve::Replacement;
 use crate::{FrozenTask, Manifest};
 
-/// As many repositories have a bar of their own.
-const REPOSITORIES: usize = 40;
+/// As many repositories are named.
+const REPOSITORIES: usize = 20;
 /// As many of the tasks whose proofs take longest are named.
 const SLOWEST: usize = 10;
 /// As many replacements are listed.
@@ -77,8 +77,8 @@ fn numbers(manifest: &Manifest, story: &Story) -> String {
         ("train", split(Split::Train)),
         ("validation", split(Split::Validation)),
         ("test", split(Split::Test)),
-        ("runs without and with the solution", format!("{} + {}", rule.nop_runs, rule.oracle_runs)),
-        ("trials behind it", story.trials.to_string()),
+        ("nop + oracle runs", format!("{} + {}", rule.nop_runs, rule.oracle_runs)),
+        ("trials", story.trials.to_string()),
         ("hours of trials", short(story.trials_ms as f64 / 3_600_000.0)),
     ])
 }
@@ -90,14 +90,15 @@ fn by_split(tasks: &[&FrozenTask]) -> Vec<Part> {
 }
 
 fn contents(manifest: &Manifest) -> String {
-    let key = SPLITS.map(|(_, series, name)| (series, name));
     let those = |fits: &dyn Fn(&FrozenTask) -> bool| {
         let tasks: Vec<&FrozenTask> = manifest.tasks.iter().filter(|task| fits(task)).collect();
         by_split(&tasks)
     };
     let pools = manifest.counts.pools.keys().map(|pool| (pool.clone(), those(&|task| task.stage == *pool)));
-    let mut out = ranking("tasks by pool", &key, &pools.collect::<Vec<_>>());
-    let tiers: BTreeSet<Option<u8>> = manifest.tasks.iter().map(|task| task.evidence_tier).collect();
+    let tiers: BTreeSet<_> = manifest.tasks.iter().map(|task| task.evidence_tier).collect();
+    // No evidence comes last.
+    let (without, with): (Vec<_>, Vec<_>) = tiers.into_iter().partition(Option::is_none);
+    let tiers = with.into_iter().chain(without);
     let tiers = tiers.into_iter().map(|tier| {
         let name = match tier {
             Some(1) => "1, solved in two sources".to_owned(),
@@ -109,7 +110,11 @@ fn contents(manifest: &Manifest) -> String {
         };
         (name, those(&|task| task.evidence_tier == tier))
     });
-    out.push_str(&ranking("tasks by evidence tier", &key, &tiers.collect::<Vec<_>>()));
+    let mut out = key(&SPLITS.map(|(_, series, name)| (series, name)));
+    out.push_str("<div class=\"pairs\">\n");
+    out.push_str(&ranking("tasks by pool", Width::Half, &pools.collect::<Vec<_>>()));
+    out.push_str(&ranking("tasks by evidence tier", Width::Half, &tiers.collect::<Vec<_>>()));
+    out.push_str("</div>\n");
 
     let mut repos: BTreeMap<&RepoKey, Vec<&FrozenTask>> = BTreeMap::new();
     for task in &manifest.tasks {
@@ -117,16 +122,14 @@ fn contents(manifest: &Manifest) -> String {
     }
     let mut ranked: Vec<_> = repos.into_iter().collect();
     ranked.sort_by_key(|(repo, tasks)| (std::cmp::Reverse(tasks.len()), *repo));
-    let sizes: Vec<f64> = ranked.iter().rev().map(|(_, tasks)| tasks.len() as f64).collect();
-    let rows = ranked.iter().take(REPOSITORIES).map(|(repo, tasks)| (repo.to_string(), by_split(tasks)));
-    let caption = match ranked.len().saturating_sub(REPOSITORIES) {
-        0 => "tasks by repository; each lies in one split".to_owned(),
-        more => format!("tasks by repository; each lies in one split; {more} smaller ones are not shown"),
-    };
-    out.push_str(&ranking(&caption, &key, &rows.collect::<Vec<_>>()));
-    out.push_str("<div class=\"plots full\">\n");
-    out.push_str(&histogram("repositories by their number of tasks", &sizes, BARS));
-    out.push_str("</div>\n");
+    let rows: Vec<_> = ranked.iter().map(|(repo, tasks)| (repo.to_string(), by_split(tasks))).collect();
+    if rows.len() > REPOSITORIES {
+        out.push_str(&skyline("tasks of every repository; each lies in one split", &rows));
+        let caption = format!("the {REPOSITORIES} largest repositories");
+        out.push_str(&ranking(&caption, Width::Full, &rows[..REPOSITORIES]));
+    } else {
+        out.push_str(&ranking("tasks by repository; each lies in one split", Width::Full, &rows));
+    }
     if !manifest.together.is_empty() {
         let rows: Vec<_> = manifest
             .together
@@ -145,20 +148,31 @@ fn way(story: &Story) -> String {
         let parts = [(Series::One, *count as f64), (Series::None, lost)];
         (stage.clone(), parts.map(|(series, length)| Part { series, length }).to_vec())
     });
-    let mut out = ranking("tasks that came through", &[], &rows.collect::<Vec<_>>());
+    let mut out = "<div class=\"pairs\">\n".to_owned();
+    out.push_str(&ranking("tasks that came through", Width::Half, &rows.collect::<Vec<_>>()));
     let mut left: Vec<_> = story.left_out.iter().collect();
     left.sort_by_key(|(reason, count)| (std::cmp::Reverse(**count), *reason));
-    let rows = left.into_iter().map(|((stage, reason), count)| {
-        (
-            format!("{stage}: {}", reason.replace('_', " ")),
-            vec![Part { series: Series::Two, length: *count as f64 }],
-        )
-    });
-    let rows: Vec<_> = rows.collect();
+    let rows: Vec<_> = left
+        .into_iter()
+        .map(|((stage, reason), count)| {
+            let part = Part { series: Series::Two, length: *count as f64 };
+            (format!("{stage}: {}", reason.replace('_', " ")), vec![part])
+        })
+        .collect();
     if !rows.is_empty() {
-        out.push_str(&ranking("tasks that were left out, by reason", &[], &rows));
+        out.push_str(&ranking("tasks that were left out, by stage and reason", Width::Half, &rows));
     }
+    out.push_str("</div>\n");
     out
+}
+
+/// How often each thing occurs.
+fn counts<T: Ord>(things: impl Iterator<Item = T>) -> Vec<f64> {
+    let mut counts: BTreeMap<T, f64> = BTreeMap::new();
+    for thing in things {
+        *counts.entry(thing).or_default() += 1.0;
+    }
+    counts.into_values().collect()
 }
 
 fn proofs(manifest: &Manifest, story: &Story) -> String {
@@ -180,30 +194,32 @@ fn proofs(manifest: &Manifest, story: &Story) -> String {
         .filter_map(|(task, times)| {
             let mut times = times.clone();
             times.sort_unstable();
-            Some((*times.get(times.len() / 2)? as f64 / 1000.0, task))
+            // Tenths of a second are as much as a machine repeats.
+            Some(((*times.get(times.len() / 2)? as f64 / 100.0).round() / 10.0, task))
         })
         .collect();
     medians.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
     let seconds: Vec<f64> = medians.iter().map(|(seconds, _)| *seconds).collect();
-    if seconds.is_empty() {
-        return out;
-    }
-    let at = |share: f64| short(seconds[((seconds.len() - 1) as f64 * share) as usize]);
+    let mut sizes: Vec<f64> = counts(manifest.tasks.iter().map(|task| &task.repo));
+    let mut limits: Vec<f64> = manifest.tasks.iter().map(|task| task.proof.verifier_sec as f64).collect();
+    sizes.sort_by(f64::total_cmp);
+    limits.sort_by(f64::total_cmp);
     out.push_str("<div class=\"plots\">\n");
-    out.push_str(&histogram(
-        &format!(
-            "seconds of a trial with the solution: half are at most {}, 90 % at most {}",
+    if !seconds.is_empty() {
+        let at = |share: f64| short(seconds[((seconds.len() - 1) as f64 * share) as usize]);
+        let caption = format!(
+            "tasks by the seconds of a trial with the solution: half take at most {}, 90 % at most {}",
             at(0.5),
             at(0.9)
-        ),
-        &seconds,
-        BARS,
-    ));
-    let limits: Vec<f64> = manifest.tasks.iter().map(|task| task.proof.verifier_sec as f64).collect();
-    let mut limits = limits;
-    limits.sort_by(f64::total_cmp);
-    out.push_str(&histogram("time limit of the verifier in seconds", &limits, BARS));
+        );
+        out.push_str(&histogram(&caption, &seconds, BARS));
+    }
+    out.push_str(&histogram("tasks by the time limit of their verifier in seconds", &limits, BARS));
+    out.push_str(&histogram("repositories by their number of tasks", &sizes, BARS));
     out.push_str("</div>\n");
+    if medians.is_empty() {
+        return out;
+    }
     let rows: Vec<_> = medians
         .iter()
         .rev()
@@ -244,7 +260,11 @@ fn replaced(replaced: &[Replacement]) -> String {
         more => format!("<p class=\"soft\">and {more} more</p>\n"),
     };
     let header = ["pool", "not in the set", "because it", "in its place"];
-    format!("<h2>What replaced what</h2>\n{}{more}", table(&header, &rows, false))
+    format!(
+        "<h2>What replaced what</h2>\n<details><summary>{} primaries are not in the set</summary>\n{}{more}</details>\n",
+        replaced.iter().filter(|replaced| replaced.lost.is_some()).count(),
+        table(&header, &rows, false)
+    )
 }
 
 fn origin(manifest: &Manifest, story: &Story) -> String {

@@ -75,9 +75,9 @@ h1 { font-size: 1.5rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.1rem; margin: 2.25rem 0 .5rem; }
 p { margin: .4rem 0; }
 .soft { color: var(--soft); }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(10rem, 1fr)); gap: .75rem; margin: 1.25rem 0; }
-.fact { background: var(--panel); border-radius: .4rem; padding: .7rem .9rem; }
-.fact b { display: block; font-size: 1.15rem; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.2rem, 1fr)); gap: .75rem; margin: 1.25rem 0; }
+.fact { color: var(--soft); background: var(--panel); border-radius: .4rem; padding: .7rem .9rem; }
+.fact b { display: block; font-size: 1.5rem; line-height: 1.25; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; color: var(--ink); }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 1.25rem; }
 figure { margin: 0; } figcaption { color: var(--soft); font-size: .9rem; margin-bottom: .25rem; }
 svg { width: 100%; height: auto; display: block; }
@@ -87,7 +87,9 @@ svg .two { fill: var(--two); } svg .three { fill: var(--three); } svg .none { fi
 .key { color: var(--soft); font-size: .9rem; } .key i { display: inline-block; width: .7rem; height: .7rem; border-radius: .15rem;
   margin: 0 .35rem 0 1rem; background: var(--one); } .key i:first-child { margin-left: 0; } .key i.two { background: var(--two); }
 .key i.three { background: var(--three); } .key i.none { background: var(--none); }
-.full { margin-top: 1.25rem; }
+details > summary { cursor: pointer; color: var(--soft); margin: .4rem 0; }
+main > figure { margin-top: 1.25rem; }
+.pairs { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 1.25rem 2rem; margin: .9rem 0; }
 svg .second { stroke: var(--two); } svg .dot { fill: var(--one); } svg .dot.second { fill: var(--two); stroke: none; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }

@@ -8,5 +8,5 @@ mod ranking;
 mod svg;
 
 pub use html::{escape, facts, page, table};
-pub use ranking::{Part, Series, ranking};
+pub use ranking::{Part, Series, Width, key, ranking, skyline};
 pub use svg::{bars, histogram, lines, short};

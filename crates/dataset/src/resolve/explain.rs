@@ -311,8 +311,10 @@ impl Explainer<'_> {
         self.say(
             "split",
             format!(
-                "{unit} has {} tasks, which go to {split}; aimed at: {aimed}; there are: {}",
-                units.sizes[at], assignment.sizes
+                "{unit} has {} of the set's {} tasks and goes to {split}; aimed at: {aimed}; there are: {}",
+                units.sizes[at],
+                set.len(),
+                assignment.sizes
             ),
         );
         let kinship = Kinship::new(&self.verdicts.checks.similar);

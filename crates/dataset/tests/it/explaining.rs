@@ -79,7 +79,10 @@ fn a_split_is_explained_by_what_the_others_would_cost() {
     let explained = documents.explain(&rules, &ids[0]);
     assert_eq!(explained.outcome, Fate::Chosen { stage: "p".into(), split: Split::Train, reserve: false });
     let split = said(&explained, "split");
-    assert!(split.contains("together with `o/b` because of near-duplicates, has 3 tasks"), "{split}");
+    assert!(
+        split.contains("together with `o/b` because of near-duplicates, has 3 of the set's 5 tasks"),
+        "{split}"
+    );
     assert!(split.contains(&format!("alike are in train too: `{}`", ids[2])), "{split}");
     let otherwise = said(&explained, "otherwise");
     assert!(otherwise.contains("in test the sizes would be off by 4 at least, and now by 0"), "{otherwise}");
