@@ -112,6 +112,61 @@ pub fn lines(caption: &str, names: &[String], series: &[(&str, Vec<f64>)]) -> St
     figure(caption, &svg)
 }
 
+/// A value from 0 to 1 with its interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// What was measured.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+    /// Both ends of its interval.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Points on lines from 0 to 1, one below the other, each with the ends of its interval.
+pub fn intervals(caption: &str, rows: &[Measured]) -> String {
+    const ROOM: f64 = 90.0;
+    let mut svg = String::new();
+    let x = |value: f64| ROOM + (WIDTH - ROOM - RIGHT) * value.clamp(0.0, 1.0);
+    let bottom = HEIGHT - BOTTOM;
+    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let x = x(share);
+        let _ = write!(
+            svg,
+            "<line class=\"axis\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            bottom + 16.0,
+            short(share)
+        );
+    }
+    let step = (bottom - TOP) / rows.len().max(1) as f64;
+    for (index, Measured { name, value, interval }) in rows.iter().enumerate() {
+        let y = TOP + step * (index as f64 + 0.5);
+        let mut cut: String = name.chars().take(14).collect();
+        if cut.len() < name.len() {
+            cut.push('…');
+        }
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            ROOM - 8.0,
+            y + 4.0,
+            escape(&cut)
+        );
+        if let Some((low, high)) = interval {
+            let (low, high) = (x(*low), x(*high));
+            let _ = write!(svg, "<polyline class=\"line\" points=\"{low:.1},{y:.1} {high:.1},{y:.1}\"/>");
+        }
+        let _ = write!(
+            svg,
+            "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\"><title>{}: {value:.4}</title></circle>",
+            x(*value),
+            escape(name)
+        );
+    }
+    figure(caption, &svg)
+}
+
 fn figure(caption: &str, svg: &str) -> String {
     let caption = escape(caption);
     format!(

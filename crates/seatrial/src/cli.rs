@@ -1,5 +1,6 @@
 //! The command line, defined once: help, completions and the man page come from it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -66,6 +67,8 @@ pub enum Command {
     Export,
     /// Runs an agent on task directories.
     Run(Run),
+    /// Measures a model on a few tasks that are always the same, and compares it with an earlier one.
+    Canary(crate::command::canary::Canary),
     /// Shows jobs, Seatrial's and Harbor's own.
     #[command(subcommand)]
     Jobs(JobsCommand),
@@ -342,7 +345,8 @@ pub struct Run {
     /// A task directory, or a directory of them.
     #[arg(short = 'p', long = "path", value_name = "TASKS", required = true, value_hint = ValueHint::DirPath)]
     pub paths: Vec<PathBuf>,
-    /// The agent: oracle, nop, or one of the cheat set as cheat:NAME. May be given several times.
+    /// The agent: oracle, nop, one of the cheat set as cheat:NAME, or shell, which lets a model give shell commands. May be given
+    /// several times.
     #[arg(short = 'a', long = "agent", value_name = "AGENT", default_value = "oracle", value_parser = agent)]
     pub agents: Vec<trial::Agent>,
     /// Attempts at each task.
@@ -376,6 +380,9 @@ pub struct Run {
     /// What is laid over the limits of tasks.
     #[command(flatten)]
     pub limits: Limits,
+    /// The model of agents that ask one.
+    #[command(flatten)]
+    pub model: crate::model::Options,
 }
 
 /// Engines.
@@ -455,6 +462,15 @@ impl Limits {
             ("trial timeout", self.trial_timeout),
         ]
     }
+}
+
+/// The limits that were set, as a job's settings name them.
+pub fn named_limits(limits: &Limits) -> BTreeMap<String, String> {
+    limits
+        .named()
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_string())))
+        .collect()
 }
 
 /// An agent by its name.

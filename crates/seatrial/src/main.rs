@@ -4,6 +4,7 @@ mod cli;
 mod command;
 mod failure;
 mod interruption;
+mod model;
 mod output;
 mod profiles;
 mod progress;
@@ -116,6 +117,7 @@ fn run(cli: Cli, output: Output) -> Result {
         }
         Command::Freeze(arguments) => stage::freeze::run(output, directory, &arguments),
         Command::Export => stage::export::run(output, &claimed()?.0),
+        Command::Canary(arguments) => command::canary::run(output, directory, &arguments),
         Command::Run(arguments) => command::run::run(output, directory, &arguments),
         Command::Jobs(arguments) => command::jobs::run(output, directory, &arguments),
         Command::Traces(arguments) => command::traces::run(output, directory, &arguments),

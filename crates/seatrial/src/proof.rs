@@ -130,6 +130,7 @@ impl Proof {
                 max_retries: 0,
                 budgets: Budgets::default(),
                 network_allowed: false,
+                model: None,
             };
             let job = Job::open(spec, &identity, &tasks, bench.resources(events))?;
             let proved = prover.prove(&job, assessed).await?;

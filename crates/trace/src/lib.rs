@@ -5,6 +5,7 @@
 //! bytes. Nothing is lost without a count: a malformed trial is left out by name, a mended character is counted, and what no
 //! document says stays unknown. No link is followed out of a job, and every read is bounded.
 
+mod canary;
 mod conversation;
 mod convert;
 mod error;
@@ -21,15 +22,20 @@ mod trajectory;
 mod trial;
 mod write;
 
+pub use canary::{
+    CanaryComparison, CanaryDocument, CanaryException, CanaryMean, CanaryReport, CanaryRow, CanaryTask,
+    CanaryTrial, CanaryVerdict, NotComparable, compare_canaries, report as canary_report, sample,
+};
 pub use convert::{Advantage, CleanStep, ConvertOptions, ConvertReport, Form, convert};
 pub use error::TraceError;
 pub use export::{Episodes, ExportOptions, ExportReport, Filter, LeftOut, export, export_set};
 pub use input::Input;
 pub use merge::{MergeReport, merge};
-pub use pages::{TrialPage, read_trial_page, stats_page};
+pub use pages::{TrialPage, canary_page, read_trial_page, stats_page};
 pub use read::{Place, ReadReport, SkippedRow, Wanted, read_rows, set_files};
 pub use row::{MAIN, Message, Role, Row, RowKey, Text, Verdict};
 pub use scan::{Hit, Scan, scan};
+pub use stats::repository;
 pub use stats::{
     Breakdown, Comparison, Distribution, ExceptionCount, Gathered, Group, Groups, Interval, MeanOver, Method,
     Outcome, PassAt, Spread, Stage, Stats, TaskPair, TrialFacts, TrialTally, Truncation, compare, gather,

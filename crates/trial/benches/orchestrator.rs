@@ -61,6 +61,7 @@ async fn measure(root: &Path, tasks: &[Arc<TrialTask>], ended: usize) -> Duratio
         max_retries: 0,
         budgets: Budgets::default(),
         network_allowed: false,
+        model: None,
     };
     let limits = AdmissionLimits { slots: SLOTS, starts: 2, memory: None, disk: root.to_owned(), reserve: 0 };
     let resources = Resources {

@@ -1,4 +1,4 @@
-//! The agents that need no model.
+//! Who works on tasks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +12,8 @@ pub enum Agent {
     Nop,
     /// Tries to get the reward without solving the task. It never sees the solution.
     Cheat(Script),
+    /// Lets the run's model give shell commands.
+    Shell,
 }
 
 /// A fixed program that works on a task in the place of its solution.
@@ -23,6 +25,26 @@ pub struct Script {
     pub text: &'static str,
 }
 
+/// The model of a run, and how agents work with it.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// Asks it.
+    pub client: ::agent::endpoint::Client,
+    /// What the agent goes by.
+    pub rules: ::agent::shell::Rules,
+    /// Seed of the first attempt at a task; each further attempt has the next number.
+    pub seed: Option<u64>,
+    /// Whether the bytes of requests and answers are kept in the trial's directory.
+    pub keep_wire: bool,
+}
+
+impl Model {
+    /// Its name, as the endpoint calls it.
+    pub fn name(&self) -> &str {
+        &self.client.settings().model
+    }
+}
+
 impl Agent {
     /// The name in results.
     pub fn name(self) -> &'static str {
@@ -30,6 +52,20 @@ impl Agent {
             Self::Oracle => "oracle",
             Self::Nop => "nop",
             Self::Cheat(script) => script.agent,
+            Self::Shell => ::agent::shell::NAME,
+        }
+    }
+
+    /// Whether it asks a model.
+    pub fn asks_model(self) -> bool {
+        self == Self::Shell
+    }
+
+    /// Its version in results.
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Self::Shell => env!("CARGO_PKG_VERSION"),
+            Self::Oracle | Self::Nop | Self::Cheat(_) => "1.0.0",
         }
     }
 }
@@ -43,12 +79,13 @@ impl fmt::Display for Agent {
 impl FromStr for Agent {
     type Err = String;
 
-    /// Knows the agents that need no script.
+    /// Knows the agents that need no script of their own.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "oracle" => Ok(Self::Oracle),
             "nop" => Ok(Self::Nop),
-            other => Err(format!("no agent is called `{other}`; there are oracle and nop")),
+            ::agent::shell::NAME => Ok(Self::Shell),
+            other => Err(format!("no agent is called `{other}`; there are oracle, nop and shell")),
         }
     }
 }

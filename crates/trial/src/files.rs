@@ -40,6 +40,23 @@ impl TrialFiles {
         fs::write(path, bytes)
     }
 
+    /// Creates a file at a relative name of plain components, which grows while the trial runs.
+    pub(crate) fn create_file(&self, name: &str) -> io::Result<std::fs::File> {
+        let path = self.path_of(name)?;
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        Ok(file.into_parts().0)
+    }
+
+    /// Where a relative name of plain components lies.
+    pub(crate) fn path_of(&self, name: &str) -> io::Result<PathBuf> {
+        let name =
+            plain_name(Path::new(name)).ok_or_else(|| io::Error::other(format!("odd file name {name:?}")))?;
+        Ok(self.directory.join(name))
+    }
+
     /// Writes a file whose appearance means something, such as `result.json`: temporary name, sync, rename.
     pub(crate) fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<(), artifact::ArtifactError> {
         artifact::write_atomic(&self.directory.join(name), bytes)
@@ -99,12 +116,6 @@ impl TrialFiles {
             }
             Err(error) => Err(error),
         }
-    }
-
-    fn path_of(&self, name: &str) -> io::Result<PathBuf> {
-        let name =
-            plain_name(Path::new(name)).ok_or_else(|| io::Error::other(format!("odd file name {name:?}")))?;
-        Ok(self.directory.join(name))
     }
 
     /// Adds a line to `trial.log`.

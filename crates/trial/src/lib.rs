@@ -18,7 +18,7 @@ mod rewards;
 mod schedule;
 mod trial_task;
 
-pub use agent::{Agent, Script};
+pub use crate::agent::{Agent, Model, Script};
 pub use budget::{Budget, Budgets};
 pub use error::TrialError;
 pub use event::Event;

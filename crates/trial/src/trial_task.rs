@@ -49,6 +49,15 @@ impl TrialTask {
         })
     }
 
+    /// What an agent is told to do: of the whole task, or of one of its steps.
+    pub fn instruction(&self, step: Option<&str>) -> Result<String, TrialError> {
+        let task = TaskDir::open(&self.directory)?;
+        Ok(match step {
+            Some(step) => task.step_instruction(step)?,
+            None => task.instruction()?,
+        })
+    }
+
     /// What the task's environment is made from.
     pub fn environment(&self) -> EnvironmentSource {
         EnvironmentSource {

@@ -1,5 +1,6 @@
 //! Commands that need no recipe: one file each.
 
+pub mod canary;
 pub mod check;
 pub mod digest;
 pub mod doctor;

@@ -8,7 +8,7 @@ use job::{Mean, Tally};
 use rayon::prelude::*;
 use record::Outcome;
 use serde_json::json;
-use trial::{Job, JobIdentity, JobSpec, Plan, Ran, TrialReport, TrialTask, resumable};
+use trial::{Agent, Job, JobIdentity, JobSpec, Model, Plan, Ran, TrialReport, TrialTask, resumable};
 
 use crate::cli;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -38,11 +38,12 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
     let mut agents = arguments.agents.clone();
     agents.sort();
     agents.dedup();
+    let model = open_model(directory, arguments, &agents)?;
     let identity = JobIdentity::new(
         bench.engine.name(),
         &agents,
         arguments.attempts,
-        settings(arguments),
+        settings(arguments, model.as_deref()),
         tasks.iter().map(AsRef::as_ref),
     );
     trial::distinct_names(&tasks).or_exit(Exit::Usage)?;
@@ -52,46 +53,119 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         return Err(Failure::new(Exit::Usage, message).hint("lower --attempts, or run several jobs"));
     }
     // Only now, since it may make the directory.
-    let name = job_name(output, &jobs_dir, arguments, &identity)?;
-    let plan = Plan::new(&name, &tasks, &agents, arguments.attempts).or_exit(Exit::Usage)?;
-    let planned = plan.trials().len();
-    let spec = JobSpec {
+    // Whoever wants trials of a job to be run again means a finished one too.
+    let finished_too = !matches!(arguments.rerun, cli::Rerun::Nothing);
+    let given = arguments.job_name.as_deref();
+    let name = job_name(output, "run", &jobs_dir, given, arguments.new, finished_too, &identity)?;
+    let work = Work {
+        stage: "run",
         name,
         jobs_dir,
         agents,
         attempts: arguments.attempts,
-        planned,
         max_retries: arguments.max_retries,
         budgets: arguments.limits.budgets(),
         network_allowed: arguments.network,
+        model,
+        rerun: arguments.rerun.into(),
     };
-    let (ran, directory) = bench.run_job(async {
-        let (events, receiver) = tokio::sync::mpsc::unbounded_channel();
-        let reporter = tokio::spawn(progress::show(output, "run", planned as u64, receiver));
-        let job = Job::open(spec, &identity, &tasks, bench.resources(events))?;
-        let ran = job.run_plan(&plan, arguments.rerun.into()).await?;
-        if ran.left == 0 {
-            job.finish()?;
-        }
-        let directory = job.path().to_owned();
-        drop(job);
-        let _ = reporter.await;
-        Ok((ran, directory))
-    })?;
-    show(output, &ran, &directory)
+    let (ran, directory) = work.run(output, &bench, &tasks, &identity)?;
+    show(output, &ran, arguments.attempts, &directory)
+}
+
+/// A job that is to be run.
+pub struct Work {
+    /// The command, for its line of progress.
+    pub stage: &'static str,
+    /// Name of the job.
+    pub name: String,
+    /// The directory of all jobs.
+    pub jobs_dir: PathBuf,
+    /// Who works.
+    pub agents: Vec<Agent>,
+    /// Attempts of every agent at every task.
+    pub attempts: u32,
+    /// How often a trial that failed for a passing reason is tried again.
+    pub max_retries: u32,
+    /// What is laid over the limits of tasks.
+    pub budgets: trial::Budgets,
+    /// Whether tasks get the network that they ask for.
+    pub network_allowed: bool,
+    /// The model, where an agent asks one.
+    pub model: Option<Arc<Model>>,
+    /// Which ended trials are run again.
+    pub rerun: trial::Rerun,
+}
+
+impl Work {
+    /// Runs what is left of the job. Returns what has ended, and the job's directory.
+    pub fn run(
+        self,
+        output: Output,
+        bench: &Workbench,
+        tasks: &[Arc<TrialTask>],
+        identity: &JobIdentity,
+    ) -> Result<(Ran, PathBuf)> {
+        let Self {
+            stage,
+            name,
+            jobs_dir,
+            agents,
+            attempts,
+            max_retries,
+            budgets,
+            network_allowed,
+            model,
+            rerun,
+        } = self;
+        let plan = Plan::new(&name, tasks, &agents, attempts).or_exit(Exit::Usage)?;
+        let planned = plan.trials().len();
+        let spec = JobSpec {
+            name,
+            jobs_dir,
+            agents,
+            attempts,
+            planned,
+            max_retries,
+            budgets,
+            network_allowed,
+            model,
+        };
+        bench.run_job(async {
+            let (events, receiver) = tokio::sync::mpsc::unbounded_channel();
+            let reporter = tokio::spawn(progress::show(output, stage, planned as u64, receiver));
+            let job = Job::open(spec, identity, tasks, bench.resources(events))?;
+            let ran = job.run_plan(&plan, rerun).await?;
+            if ran.left == 0 {
+                job.finish()?;
+            }
+            let directory = job.path().to_owned();
+            drop(job);
+            let _ = reporter.await;
+            Ok((ran, directory))
+        })
+    }
+}
+
+/// The model, where an agent asks one.
+fn open_model(directory: &Path, arguments: &cli::Run, agents: &[Agent]) -> Result<Option<Arc<Model>>> {
+    if agents.iter().any(|agent| agent.asks_model()) {
+        return arguments.model.open(directory).map(Some);
+    }
+    match &arguments.model.model {
+        Some(model) => Err(Failure::new(Exit::Usage, format!("no agent asks the model `{model}`"))
+            .hint("add -a shell, the agent that does")),
+        None => Ok(None),
+    }
 }
 
 /// What changes the outcome of trials beside tasks, agents and engine, so that a job goes on only as what it was.
-fn settings(arguments: &cli::Run) -> BTreeMap<String, String> {
-    let mut settings: BTreeMap<String, String> = arguments
-        .limits
-        .named()
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_string())))
-        .collect();
+fn settings(arguments: &cli::Run, model: Option<&Model>) -> BTreeMap<String, String> {
+    let mut settings = cli::named_limits(&arguments.limits);
     if arguments.network {
         settings.insert("network".into(), "as tasks ask".into());
     }
+    settings.extend(model.map(crate::model::settings).unwrap_or_default());
     settings
 }
 
@@ -131,8 +205,16 @@ pub fn open_tasks(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Arc<TrialTa
 }
 
 /// The name of the job: the given one, that of the same job that was stopped before its end, or a new one.
-fn job_name(output: Output, jobs_dir: &Path, arguments: &cli::Run, identity: &JobIdentity) -> Result<String> {
-    if let Some(name) = &arguments.job_name {
+pub fn job_name(
+    output: Output,
+    stage: &str,
+    jobs_dir: &Path,
+    given: Option<&str>,
+    new: bool,
+    finished_too: bool,
+    identity: &JobIdentity,
+) -> Result<String> {
+    if let Some(name) = given {
         // A job is one directory below the jobs.
         let job = name.parse::<ident::TaskId>().map_err(|_| {
             Failure::new(Exit::Usage, format!("`{name}` cannot name a job"))
@@ -140,18 +222,16 @@ fn job_name(output: Output, jobs_dir: &Path, arguments: &cli::Run, identity: &Jo
         })?;
         return Ok(job.as_str().to_owned());
     }
-    // Whoever wants trials of a job to be run again means a finished one too.
-    let finished_too = !matches!(arguments.rerun, cli::Rerun::Nothing);
     match resumable(jobs_dir, identity, finished_too) {
-        Some(name) if !arguments.new => {
-            output.stage("run", format_args!("goes on with {name}; --new begins another"));
+        Some(name) if !new => {
+            output.stage(stage, format_args!("goes on with {name}; --new begins another"));
             Ok(name)
         }
-        _ => timed_job(jobs_dir, ""),
+        _ => timed_job(jobs_dir, if stage == "run" { "" } else { "canary-" }),
     }
 }
 
-fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
+fn show(output: Output, ran: &Ran, attempts: u32, directory: &Path) -> Result {
     for report in &ran.reports {
         output.json(&json!({
             "task": report.task,
@@ -166,14 +246,19 @@ fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
         }))?;
     }
     let all = tally(&ran.reports);
-    output.json(&json!({
+    let groups = (attempts > 1).then(|| Groups::of(&ran.reports, attempts));
+    let mut sum = json!({
         "job": directory.display().to_string(),
         "rewarded": all.rewarded,
         "errored": all.errored,
         "pending": ran.left,
         "mean_of_rewarded": all.graded().map(|graded| graded.mean),
         "mean_with_errored_as_0": all.errors_as_zero().map(|all| all.mean),
-    }))?;
+    });
+    if let Some(groups) = &groups {
+        sum["groups"] = groups.json();
+    }
+    output.json(&sum)?;
     if ran.reports.len() + ran.left <= TABLE_LIMIT {
         output.print(trial_table(&ran.reports))?;
     }
@@ -181,6 +266,9 @@ fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
     for agent in agents {
         let own = tally(ran.reports.iter().filter(|report| report.agent == agent));
         output.print(format_args!("{agent}: {}", means(&own)))?;
+    }
+    if let Some(groups) = &groups {
+        output.print(groups.text())?;
     }
     if ran.left > 0 {
         output.print(format_args!("{} pending", ran.left))?;
@@ -193,6 +281,64 @@ fn show(output: Output, ran: &Ran, directory: &Path) -> Result {
             Err(Failure::new(Exit::Failed, message).silent())
         }
         _ => Err(interruption::failure()),
+    }
+}
+
+/// The attempts of an agent at a task are a group, from which trainers learn only when it has rewards that differ.
+struct Groups<'a> {
+    attempts: u32,
+    whole: usize,
+    /// Groups in which a reward is missing, with the number of rewards that are there.
+    partial: Vec<(&'a str, &'a str, usize)>,
+    /// Whole groups whose rewards are all equal.
+    constant: usize,
+}
+
+impl<'a> Groups<'a> {
+    fn of(reports: &'a [TrialReport], attempts: u32) -> Self {
+        let mut rewards: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+        for report in reports {
+            rewards.entry((&report.task, &report.agent)).or_default().extend(report.reward);
+        }
+        let mut groups = Self { attempts, whole: 0, partial: Vec::new(), constant: 0 };
+        for ((task, agent), rewards) in rewards {
+            if rewards.len() < attempts as usize {
+                groups.partial.push((task, agent, rewards.len()));
+                continue;
+            }
+            groups.whole += 1;
+            if rewards.iter().all(|reward| reward.total_cmp(&rewards[0]).is_eq()) {
+                groups.constant += 1;
+            }
+        }
+        groups
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let partial = |(task, agent, rewarded): &(&str, &str, usize)| json!({"task": task, "agent": agent, "rewarded": rewarded});
+        json!({"attempts": self.attempts, "whole": self.whole, "constant": self.constant,
+            "partial": self.partial.iter().map(partial).collect::<Vec<_>>()})
+    }
+
+    fn text(&self) -> String {
+        /// As many partial groups are named.
+        const SHOWN: usize = 10;
+        let (attempts, whole) = (self.attempts, self.whole);
+        let text = format!(
+            "groups of {attempts}: {whole} whole, of which {} with rewards that are all equal",
+            self.constant
+        );
+        if self.partial.is_empty() {
+            return text;
+        }
+        let named: Vec<_> = self
+            .partial
+            .iter()
+            .take(SHOWN)
+            .map(|(task, agent, rewarded)| format!("{task} ({agent}): {rewarded} of {attempts}"))
+            .collect();
+        let more = if self.partial.len() > SHOWN { ", …" } else { "" };
+        format!("{text}; {} partial: {}{more}", self.partial.len(), named.join(", "))
     }
 }
 

@@ -5,8 +5,10 @@
     reason = "tests may stop at once, and say what they skip"
 )]
 
+mod agents;
 mod architecture;
 mod bases;
+mod canary;
 mod cheat_set;
 mod cheats;
 mod checks;

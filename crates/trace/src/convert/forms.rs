@@ -35,7 +35,7 @@ pub(super) fn schema(form: Form) -> Schema {
             ("group_size", Kind::Count),
             ("advantage", Kind::Number),
         ],
-        Form::Preference | Form::Tokens => Vec::new(),
+        Form::Preference | Form::Tokens | Form::Difficulty => Vec::new(),
     };
     columns.extend(ABOUT);
     columns

@@ -1,6 +1,7 @@
 //! Trials turned into samples for trainers, in one of several forms, with every step of cleaning named and counted.
 
 mod clean;
+mod difficulty;
 mod forms;
 mod options;
 mod pairs;

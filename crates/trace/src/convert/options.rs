@@ -21,6 +21,8 @@ pub enum Form {
     Preference,
     /// One row a turn: tokens of the prompt and of the answer, and log probabilities.
     Tokens,
+    /// One row a task: the mean reward, how many trials, the interval of the solve rate, whether rewards differ.
+    Difficulty,
 }
 
 /// How the advantage of a sample is computed.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::clean::clean;
+use super::difficulty::difficulty;
 use super::forms::{about, alternating, masked, schema, sharegpt};
 use super::pairs::preference;
 use super::table::{Cell, Table};
@@ -22,6 +23,7 @@ pub fn convert(paths: &[PathBuf], options: &ConvertOptions, out: &Path) -> Resul
     match options.form {
         Form::Preference => preference(paths, options, out, &mut report)?,
         Form::Tokens => tokens(paths, options, out, &mut report)?,
+        Form::Difficulty => difficulty(paths, options, out, &mut report)?,
         Form::Rl => groups(paths, options, out, &mut report)?,
         _ => single(paths, options, out, &mut report)?,
     }

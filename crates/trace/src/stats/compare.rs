@@ -101,7 +101,7 @@ fn means(trials: &[TrialFacts]) -> BTreeMap<&str, (f64, u64)> {
 }
 
 /// Two-sided binomial test of a fair coin.
-fn sign_test(a: u64, b: u64) -> f64 {
+pub(crate) fn sign_test(a: u64, b: u64) -> f64 {
     let (n, few) = (a + b, a.min(b));
     let mut term = -(n as f64) * std::f64::consts::LN_2;
     let mut sum = term.exp();

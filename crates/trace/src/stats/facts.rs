@@ -192,8 +192,8 @@ impl TrialFacts {
     }
 }
 
-/// The repository that a task's name tells.
-pub(crate) fn repository(task: &str) -> Option<String> {
+/// The repository that a task's name tells: `owner__name.commit.kind`, or `owner__name-number`.
+pub fn repository(task: &str) -> Option<String> {
     let name = task.rsplit('/').next()?;
     let by_id = ident::TaskId::new(name).ok().and_then(|id| ident::RepoKey::of_task(&id).ok());
     if let Some(key) = by_id {

@@ -10,10 +10,12 @@ mod report;
 mod stage;
 mod tally;
 
+pub(crate) use compare::sign_test;
 pub use compare::{Comparison, TaskPair, compare};
 pub use distribution::Distribution;
 pub use estimate::{Interval, Method, PassAt};
-pub use facts::{Outcome, TrialFacts};
+pub(crate) use estimate::{bootstrap, wilson};
+pub use facts::{Outcome, TrialFacts, repository};
 pub use gather::{Gathered, gather};
 pub(crate) use group::advantage;
 pub use group::{Group, Groups, Spread, groups};

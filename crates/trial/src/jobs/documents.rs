@@ -1,20 +1,22 @@
 //! The documents of a job and its trials, filled in.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use artifact::Document as _;
 use jiff::Timestamp;
 use job::{
-    AgentConfig, AgentContext, AgentInfo, EarlierTry, EnvironmentConfig, ExceptionInfo, JobConfig, Phase,
-    RetryConfig, TaskConfig, TaskPath, TrialConfig, TrialRecord, TrialResult, VerifierConfig, VerifierResult,
+    AgentConfig, AgentContext, AgentInfo, EarlierTry, EnvironmentConfig, ExceptionInfo, JobConfig, ModelInfo,
+    ModelUsage, ModelWork, Phase, RetryConfig, TaskConfig, TaskPath, TrialConfig, TrialRecord, TrialResult,
+    VerifierConfig, VerifierResult,
 };
 use record::Reason;
 use serde_json::Map;
 
 use crate::jobs::{JobSpec, PlannedTrial};
 use crate::life::Lived;
-use crate::{Agent, TrialTask};
+use crate::{Agent, Model, TrialTask};
 
 /// A job's `config.json`.
 pub(crate) fn job_config<'a>(
@@ -106,7 +108,7 @@ pub(crate) fn trial_record(
         task: trial.task.name.clone(),
         tree_digest: trial.task.digests.tree_digest,
         agent: trial.agent.name().into(),
-        model: None,
+        model: lived.model.clone(),
         attempt: trial.attempt,
         engine: engine.to_owned(),
         image_digest: lived.image_digest.clone(),
@@ -128,6 +130,7 @@ pub(crate) fn trial_result(
     trial: &PlannedTrial,
     job: &Path,
     config: TrialConfig,
+    model: Option<&Model>,
     lived: &Lived,
     started: Timestamp,
     ended: Timestamp,
@@ -146,8 +149,13 @@ pub(crate) fn trial_result(
         task_id: TaskPath { path: task.directory.display().to_string() },
         source: task.source.clone(),
         task_checksum: task.digests.task_checksum.hex(),
-        agent_info: AgentInfo { name: trial.agent.name().into(), version: "1.0.0".into(), model_info: None },
-        agent_result: (!several && lived.span(Phase::Agent).is_some()).then(AgentContext::default),
+        agent_info: AgentInfo {
+            name: trial.agent.name().into(),
+            version: trial.agent.version().into(),
+            model_info: model.map(|model| ModelInfo { name: model.name().to_owned(), provider: None }),
+        },
+        agent_result: (!several && lived.span(Phase::Agent).is_some())
+            .then(|| agent_context(lived.model.as_ref())),
         reward_valid: counts && lived.rewards.is_some(),
         verifier_result: lived.rewards.clone().map(VerifierResult::numbers),
         verifier_environment_mode: (!several).then(|| lived.verifier_mode.to_owned()),
@@ -160,6 +168,29 @@ pub(crate) fn trial_result(
         verifier: if several { None } else { lived.span(Phase::Verifier) },
         step_results: lived.steps.clone(),
         config,
+    }
+}
+
+/// What an agent used, as Harbor's results show it.
+pub(crate) fn agent_context(work: Option<&ModelWork>) -> AgentContext {
+    let Some(work) = work else { return AgentContext::default() };
+    let usage = ModelUsage {
+        n_input_tokens: work.input_tokens.unwrap_or(0),
+        n_cache_tokens: work.cache_tokens.unwrap_or(0),
+        n_output_tokens: work.output_tokens.unwrap_or(0),
+        cost_usd: work.cost_usd,
+    };
+    // The table of models has no place for what is unknown.
+    let known = work.input_tokens.is_some() && work.output_tokens.is_some();
+    let metadata = [("n_episodes", work.turns.into()), ("end", work.end.clone().into())];
+    AgentContext {
+        n_input_tokens: work.input_tokens,
+        n_cache_tokens: work.cache_tokens,
+        n_output_tokens: work.output_tokens,
+        cost_usd: work.cost_usd,
+        model_usage: known.then(|| BTreeMap::from([(work.name.clone(), usage)])),
+        rollout_details: None,
+        metadata: Some(metadata.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
     }
 }
 
@@ -185,13 +216,22 @@ fn task_config(task: &TrialTask) -> TaskConfig {
 }
 
 fn agent_config(agent: Agent, spec: &JobSpec) -> AgentConfig {
+    let model = agent_model(agent, spec);
     AgentConfig {
         name: Some(agent.name().into()),
+        model_name: model.map(|model| model.name().to_owned()),
+        base_url: model.map(|model| model.client.settings().url.clone()),
+        model_api_format: model.map(|_| "openai_chat_completions".to_owned()),
         override_timeout_sec: spec.budgets.agent.override_sec,
         max_timeout_sec: spec.budgets.agent.max_sec,
         override_setup_timeout_sec: spec.budgets.setup.override_sec,
         ..AgentConfig::default()
     }
+}
+
+/// The run's model, for an agent that asks one.
+pub(crate) fn agent_model(agent: Agent, spec: &JobSpec) -> Option<&Model> {
+    spec.model.as_deref().filter(|_| agent.asks_model())
 }
 
 fn verifier_config(spec: &JobSpec) -> VerifierConfig {

@@ -9,7 +9,7 @@ mod tally;
 
 pub(crate) use directory::JobDirectory;
 pub use directory::{job_id, job_settings, resumable};
-pub(crate) use documents::exception_info;
+pub(crate) use documents::{agent_context, exception_info};
 pub use identity::JobIdentity;
 pub use plan::{NameTaken, Plan, PlannedTrial, distinct_names};
 pub use running::{Job, JobSpec, Ran, Rerun, Resources, TrialReport};

@@ -20,7 +20,7 @@ use crate::jobs::{JobDirectory, JobIdentity, Plan, PlannedTrial, documents};
 use crate::life::Life;
 use crate::schedule::{Admission, Admitted, Refused};
 use crate::trial_task::bytes;
-use crate::{Agent, Budgets, Event, TrialError, TrialTask, name};
+use crate::{Agent, Budgets, Event, Model, TrialError, TrialTask, name};
 
 /// How often the job's `result.json` is rewritten at most while trials end.
 const REWRITE: Duration = Duration::from_secs(1);
@@ -48,6 +48,8 @@ pub struct JobSpec {
     pub budgets: Budgets,
     /// Whether tasks get the network that they ask for.
     pub network_allowed: bool,
+    /// The model, for agents that ask one.
+    pub model: Option<Arc<Model>>,
 }
 
 /// What trials are run with; jobs may share it.
@@ -396,6 +398,8 @@ impl Job {
         let life = Life {
             task: &trial.task,
             agent: trial.agent,
+            model: documents::agent_model(trial.agent, &self.spec),
+            attempt: trial.attempt,
             engine: self.resources.engine.as_ref(),
             images: self.resources.images.as_ref(),
             admission: &self.resources.admission,
@@ -411,7 +415,8 @@ impl Job {
         drop(running);
 
         let record = documents::trial_record(trial, engine, &lived, retries, wall, ended_at);
-        let result = documents::trial_result(trial, self.path(), config, &lived, started, ended_at);
+        let result =
+            documents::trial_result(trial, self.path(), config, life.model, &lived, started, ended_at);
         if let Some(exception) = &result.exception_info {
             files.write("exception.txt", exception.exception_traceback.as_bytes())?;
         }
@@ -502,12 +507,22 @@ fn ended(trial: &PlannedTrial, record: &TrialRecord) -> Ended {
     let exception = record.exception.map(|reason| job::rule(reason).exception);
     let float = |(name, number): (&String, &serde_json::Number)| Some((name.clone(), number.as_f64()?));
     Ended {
-        eval: format!("{}__{}", trial.agent, trial.task.source.as_deref().unwrap_or("adhoc")),
+        eval: eval(trial, record),
         task: record.task.clone(),
         trial: record.trial.clone(),
         rewards: record.rewards.as_ref().map(|rewards| rewards.iter().filter_map(float).collect::<Rewards>()),
         exception,
         cancelled: record.exception == Some(Reason::Cancelled),
+        work: record.model.clone(),
+    }
+}
+
+/// Agent, model and source of the task, as Harbor joins them.
+fn eval(trial: &PlannedTrial, record: &TrialRecord) -> String {
+    let source = trial.task.source.as_deref().unwrap_or("adhoc");
+    match &record.model {
+        Some(model) => format!("{}__{}__{source}", trial.agent, model.name),
+        None => format!("{}__{source}", trial.agent),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use job::{EvalStats, JobStats, Rewards, python_float};
+use job::{EvalStats, JobStats, ModelWork, Rewards, python_float};
 
 /// What one ended trial adds to the count.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ended {
-    /// Agent and source of the task, as Harbor joins them.
+    /// Agent, model and source of the task, as Harbor joins them.
     pub(crate) eval: String,
     pub(crate) task: String,
     pub(crate) trial: String,
@@ -16,6 +16,8 @@ pub(crate) struct Ended {
     /// Harbor's name of what went wrong; a reward may stand beside it.
     pub(crate) exception: Option<&'static str>,
     pub(crate) cancelled: bool,
+    /// What was done with a model.
+    pub(crate) work: Option<ModelWork>,
 }
 
 /// How far a job is.
@@ -41,6 +43,11 @@ impl Tally {
         for ended in &self.ended {
             evals.entry(&ended.eval).or_default().push(ended);
         }
+        // Sums over the trials that say; nothing where none does.
+        let tokens = |of: fn(&ModelWork) -> Option<u64>| {
+            self.ended.iter().filter_map(|ended| of(ended.work.as_ref()?)).reduce(|a, b| a + b)
+        };
+        let cost = self.ended.iter().filter_map(|ended| ended.work.as_ref()?.cost_usd).reduce(|a, b| a + b);
         let errored = self.ended.iter().filter(|ended| ended.exception.is_some()).count();
         JobStats {
             n_completed_trials: self.ended.len(),
@@ -50,7 +57,10 @@ impl Tally {
             n_cancelled_trials: self.ended.iter().filter(|ended| ended.cancelled).count(),
             n_retries: self.retries,
             evals: evals.into_iter().map(|(name, ended)| (name.to_owned(), eval_stats(&ended))).collect(),
-            ..JobStats::default()
+            n_input_tokens: tokens(|work| work.input_tokens),
+            n_cache_tokens: tokens(|work| work.cache_tokens),
+            n_output_tokens: tokens(|work| work.output_tokens),
+            cost_usd: cost,
         }
     }
 }
@@ -148,6 +158,7 @@ mod tests {
             rewards: reward.map(|reward| Rewards::from([("reward".into(), reward)])),
             exception,
             cancelled: false,
+            work: None,
         }
     }
 

@@ -6,6 +6,7 @@ use record::Reason;
 use sandbox::{Capture, ExecSpec, ExitStatus};
 
 use super::access::{Access, disk};
+use super::course::Course;
 use super::round::Round;
 use super::{Failure, LOG_LIMIT, Life};
 use crate::Agent;
@@ -21,7 +22,7 @@ impl Life<'_> {
         let usual = Reason::AgentSetupFailed;
         access.upload(&log_directories(), "/logs", usual).await?;
         let program = match self.agent {
-            Agent::Nop => return Ok(()),
+            Agent::Nop | Agent::Shell => return Ok(()),
             Agent::Oracle => self
                 .task
                 .pack(&[&round.solution])
@@ -33,9 +34,15 @@ impl Life<'_> {
     }
 
     /// Lets the agent work. What it does wrong is a failure that may still be graded.
-    pub(super) async fn work(&self, access: &Access<'_>, round: &Round<'_>) -> Result<(), Failure> {
+    pub(super) async fn work(
+        &self,
+        access: &Access<'_>,
+        round: &Round<'_>,
+        course: &mut Course<'_>,
+    ) -> Result<(), Failure> {
         match self.agent {
             Agent::Nop => Ok(()),
+            Agent::Shell => self.converse(access, round, course).await,
             Agent::Oracle | Agent::Cheat(_) => self.solve(access, round).await,
         }
     }
@@ -45,7 +52,7 @@ impl Life<'_> {
         // What the task tells its solution is nothing for others.
         let mut env = match self.agent {
             Agent::Oracle => resolved("solution.env", &self.task.config.solution_env)?,
-            Agent::Nop | Agent::Cheat(_) => BTreeMap::new(),
+            Agent::Nop | Agent::Shell | Agent::Cheat(_) => BTreeMap::new(),
         };
         env.insert("DEBIAN_FRONTEND".into(), "noninteractive".into());
         let limit = self.budgets.limit(&self.budgets.agent, round.agent_sec);

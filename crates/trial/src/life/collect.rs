@@ -10,13 +10,18 @@ use super::access::{Access, Fetched, disk};
 use super::artifacts::{Excludes, PUBLISHED, absolute, for_crossing, is_taken};
 use super::round::Round;
 use super::{Failure, Life};
+use crate::Agent;
 use crate::files::plain_name;
 
 /// Taken out of one directory of a sandbox.
 const COLLECT_LIMIT: u64 = 256 << 20;
 
-/// Files that the trial itself writes beside what is in `/logs/agent`.
-const OURS: [&str; 2] = ["oracle.txt", "exit-code.txt"];
+/// Whether the trial itself writes a file of this name beside what is in `/logs/agent`. What a model did is told by the trial
+/// alone: no file out of its sandbox may pass for a part of its trajectory.
+fn is_ours(agent: Agent, name: &str) -> bool {
+    matches!(name, "oracle.txt" | "exit-code.txt")
+        || agent.asks_model() && (name.starts_with("trajectory.") || name.starts_with("wire/"))
+}
 
 /// An artifact on its way into the verifier's own environment.
 pub(super) struct Crossing {
@@ -72,7 +77,7 @@ impl Life<'_> {
         match access.download("/logs/agent", COLLECT_LIMIT).await? {
             Fetched::Archive(archive) => {
                 let place =
-                    |name: &str| (!OURS.contains(&name)).then(|| round.place(&format!("agent/{name}")));
+                    |name: &str| (!is_ours(self.agent, name)).then(|| round.place(&format!("agent/{name}")));
                 self.files.unpack(&archive, place).map_err(disk)?;
             }
             Fetched::Missing => {}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use job::{PhaseOutcome, PhaseRecord, Span};
+use job::{ModelWork, PhaseOutcome, PhaseRecord, Span};
 use record::Reason;
 
 use super::{Failure, Phase};
@@ -58,6 +58,8 @@ pub(crate) struct Course<'a> {
     pub(crate) image_digest: Option<String>,
     pub(crate) tests: BTreeMap<String, String>,
     pub(crate) usage: job::Usage,
+    /// What was done with a model, by round.
+    pub(crate) work: Vec<(Option<String>, ModelWork)>,
 }
 
 impl<'a> Course<'a> {
@@ -70,7 +72,30 @@ impl<'a> Course<'a> {
             image_digest: None,
             tests: BTreeMap::new(),
             usage: job::Usage::default(),
+            work: Vec::new(),
         }
+    }
+
+    /// What was done with a model in one round.
+    pub(super) fn work_of(&self, step: Option<&str>) -> Option<&ModelWork> {
+        self.work.iter().find(|(of, _)| of.as_deref() == step).map(|(_, work)| work)
+    }
+
+    /// What was done with a model in all rounds; the end is that of the last one.
+    pub(super) fn model_work(&self) -> Option<ModelWork> {
+        fn both<T: std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
+            a.zip(b).map(|(a, b)| a + b)
+        }
+        let mut rounds = self.work.iter().map(|(_, work)| work.clone());
+        let first = rounds.next()?;
+        Some(rounds.fold(first, |sum, round| ModelWork {
+            turns: sum.turns + round.turns,
+            input_tokens: both(sum.input_tokens, round.input_tokens),
+            cache_tokens: both(sum.cache_tokens, round.cache_tokens),
+            output_tokens: both(sum.output_tokens, round.output_tokens),
+            cost_usd: both(sum.cost_usd, round.cost_usd),
+            ..round
+        }))
     }
 
     /// Begins a phase. Phases do not overlap.

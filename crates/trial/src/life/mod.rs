@@ -9,6 +9,7 @@ mod agent;
 mod artifacts;
 mod collect;
 mod course;
+mod model;
 mod round;
 mod start;
 mod steps;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use job::Phase;
-use job::{Flag, PhaseRecord, Span, StepResult, Usage};
+use job::{Flag, ModelWork, PhaseRecord, Span, StepResult, Usage};
 use record::{Outcome, Reason};
 use sandbox::Sandbox;
 use serde_json::Number;
@@ -32,7 +33,7 @@ use self::start::{Environment, Started, working_directory};
 use crate::files::TrialFiles;
 use crate::outcome::failed_in;
 use crate::rewards::Graded;
-use crate::{Admission, Agent, Budgets, Images, TrialTask, failed};
+use crate::{Admission, Agent, Budgets, Images, Model, TrialTask, failed};
 
 /// Kept of an agent's or a verifier's output: the first half from its start, the second from its end.
 const LOG_LIMIT: usize = 4 << 20;
@@ -46,6 +47,10 @@ pub(crate) type Failure = (Reason, String);
 pub(crate) struct Life<'a> {
     pub(crate) task: &'a TrialTask,
     pub(crate) agent: Agent,
+    /// The model, for agents that ask one.
+    pub(crate) model: Option<&'a Model>,
+    /// Which attempt at the task this is, from 0.
+    pub(crate) attempt: u32,
     pub(crate) engine: &'a dyn sandbox::Engine,
     pub(crate) images: &'a dyn Images,
     /// Bounds how many sandboxes start at a time; waiting for it counts in no budget.
@@ -85,6 +90,8 @@ pub(crate) struct Lived {
     pub(crate) image_digest: Option<String>,
     /// What the sandboxes used.
     pub(crate) usage: Usage,
+    /// What the agent did with a model.
+    pub(crate) model: Option<ModelWork>,
 }
 
 impl Lived {
@@ -164,7 +171,7 @@ impl Life<'_> {
             return Ended::failed(failure);
         }
         course.begin(Phase::Agent, round.name());
-        let worked = self.work(&access, round).await;
+        let worked = self.work(&access, round, course).await;
         let exception = course.end(worked).err();
         if let Some(failure) = exception.clone().filter(|(reason, _)| !is_graded(*reason)) {
             return Ended::failed(failure);
@@ -260,6 +267,7 @@ impl Life<'_> {
 
     fn sum_up(&self, ended: Ended, course: Course<'_>) -> Lived {
         let Ended { mut exception, graded, steps } = ended;
+        let model = course.model_work();
         let reward = graded.as_ref().and_then(|graded| graded.rewards.get("reward").copied());
         let outcome = match (&exception, reward) {
             (Some((reason, detail)), _) => failed_in(course.failed_in, *reason, detail),
@@ -292,6 +300,7 @@ impl Life<'_> {
             },
             image_digest: course.image_digest,
             usage: course.usage,
+            model,
         }
     }
 }

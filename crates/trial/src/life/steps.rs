@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use job::{AgentContext, StepResult, VerifierResult};
+use job::{StepResult, VerifierResult};
 use record::Reason;
 use sandbox::{Capture, ExecSpec, ExitStatus};
 use serde_json::Number;
@@ -17,7 +17,7 @@ use super::round::Round;
 use super::start::{Started, healthy, working_directory};
 use super::{Ended, Failure, Life, Phase};
 use crate::files::pack;
-use crate::jobs::exception_info;
+use crate::jobs::{agent_context, exception_info};
 use crate::rewards::Graded;
 
 impl Life<'_> {
@@ -132,7 +132,7 @@ fn result(step: &Step, ended: &Ended, course: &Course<'_>) -> StepResult {
     let agent_execution = span(&own, Phase::Agent);
     StepResult {
         step_name: step.name.clone(),
-        agent_result: agent_execution.is_some().then(AgentContext::default),
+        agent_result: agent_execution.is_some().then(|| agent_context(course.work_of(Some(&step.name)))),
         verifier_result: ended.graded.as_ref().map(|graded| VerifierResult::numbers(graded.numbers.clone())),
         exception_info: ended
             .exception

@@ -120,6 +120,8 @@ fn live(engine: Hangs, budgets: &Budgets) -> Lived {
     let life = Life {
         task: &TrialTask::open(&task, None).unwrap(),
         agent: Agent::Oracle,
+        model: None,
+        attempt: 0,
         engine: &engine,
         images: &engine,
         admission: &admission,

@@ -171,6 +171,8 @@ pub enum Form {
     Preference,
     /// Tokens of every turn, where jobs recorded them.
     Tokens,
+    /// Solve rates of tasks, which a recipe takes as `reward_means`.
+    Difficulty,
 }
 
 impl From<Form> for trace::Form {
@@ -183,6 +185,7 @@ impl From<Form> for trace::Form {
             Form::Rl => Self::Rl,
             Form::Preference => Self::Preference,
             Form::Tokens => Self::Tokens,
+            Form::Difficulty => Self::Difficulty,
         }
     }
 }

@@ -12,8 +12,9 @@ use crate::output::{Output, count};
 
 /// Writes samples and tells what was cleaned and left out.
 pub fn run(output: Output, directory: &Path, arguments: &Convert) -> Result {
-    if arguments.drop_constant_groups && arguments.to != Form::Rl {
-        return Err(Failure::new(Exit::Usage, "--drop-constant-groups belongs to --to rl"));
+    if arguments.drop_constant_groups && !matches!(arguments.to, Form::Rl | Form::Difficulty) {
+        let message = "--drop-constant-groups belongs to --to rl and --to difficulty";
+        return Err(Failure::new(Exit::Usage, message));
     }
     let clean: Vec<CleanStep> = arguments
         .clean

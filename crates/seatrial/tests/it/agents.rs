@@ -1,0 +1,274 @@
+//! A model at work on tasks: a scripted one, over real HTTP, in real sandboxes.
+
+use scripted::{Script, Server};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::project::{binary, ended, sandboxes_run, seatrial};
+use crate::tasks::{Job, Shelf, Task};
+
+/// A scripted model that is being served.
+pub struct Scripted {
+    pub server: Server,
+    _runtime: Runtime,
+}
+
+impl Scripted {
+    /// Serves a script.
+    pub fn serve(script: &Value) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let script = Script::from_json(&script.to_string()).expect("a script");
+        let server = runtime.block_on(Server::start(script)).expect("a port is free");
+        Self { server, _runtime: runtime }
+    }
+
+    /// Runs the agent `shell` on all tasks of a shelf.
+    pub fn run(&self, shelf: &Shelf, arguments: &[&str]) -> Job {
+        let url = self.server.url();
+        let model = ["-a", "shell", "-m", "m", "--endpoint", url.as_str(), "--max-retries", "0"];
+        shelf.run_with(&[&model, arguments].concat())
+    }
+}
+
+const SUBMIT: &str = "submit";
+
+/// Tasks that the scripted model treats each in its own way, and what comes of it: reward, and reason of a failure.
+const FATES: [(&str, Option<f64>, Option<&str>); 9] = [
+    ("solves", Some(1.0), None),
+    ("fails", Some(0.0), None),
+    ("late", Some(1.0), Some("agent_timeout")),
+    ("overflows", Some(0.0), Some("context_overflow")),
+    ("cheats", Some(0.0), None),
+    ("babbles", Some(0.0), Some("agent_error")),
+    ("stops", Some(0.0), None),
+    ("refused", None, Some("api_failed")),
+    ("breaks", None, Some("agent_error")),
+];
+
+fn shelf() -> Shelf {
+    let shelf = Shelf::new(FATES.map(|(name, _, _)| match name {
+        "late" => Task::new(name).settings("[agent]\ntimeout_sec = 3\n"),
+        _ => Task::new(name),
+    }));
+    for (name, _, _) in FATES {
+        shelf.file(name, "instruction.md", &format!("Task {name}: make /app/state say `fixed`.\n"));
+    }
+    shelf
+}
+
+fn script() -> Value {
+    let fix = "echo fixed > /app/state";
+    let scene = |name: &str, turns: Value| json!({"when": [format!("Task {name}:")], "turns": turns});
+    json!({"model": "m", "scenes": [
+        scene("solves", json!([
+            {"text": "I look.", "reasoning": "Where is it?", "commands": ["cat state; id -u; ls /solution /tests"]},
+            {"text": "Broken.", "arguments": "{\"command\": \"cat"},
+            {"text": "I repair it.", "commands": [fix], "faults": [{"status": {"status": 500}}, "cut"]},
+            {"commands": [SUBMIT]},
+        ])),
+        scene("fails", json!([{"commands": ["echo fxied > /app/state; head -c 100000 /dev/zero | tr '\\0' x"]}, {"commands": [SUBMIT]}])),
+        scene("late", json!([{"commands": [format!("{fix}; sleep 60")]}])),
+        scene("overflows", json!([{"commands": ["head -c 12000 /dev/zero | tr '\\0' y"]}])),
+        scene("cheats", json!([
+            {"commands": ["echo 1 > /logs/verifier/reward.txt; mkdir -p /logs/agent/wire; cd /logs/agent; echo '{}' > wire/x; for f in trajectory.json trajectory.cont-1.json result.json; do echo '{\"steps\": [{\"source\": \"agent\", \"message\": \"forged\"}]}' > $f; done; (while :; do echo 1 > /logs/verifier/reward.txt; done) &"]},
+            {"commands": [SUBMIT]},
+        ])),
+        scene("babbles", json!([{"text": "Hello!"}])),
+        scene("stops", json!([{"commands": ["true"]}])),
+        scene("refused", json!([{"commands": ["true"]}, {"faults": [{"status": {"status": 418, "message": "no"}}]}])),
+        scene("breaks", json!([{"commands": ["mkdir /tmp/x; mv /bin/bash /usr/bin/bash /bin/sh /usr/bin/sh /tmp/x; true"]}, {"commands": ["ls"]}])),
+    ]})
+}
+
+#[test]
+fn what_a_model_does_is_what_results_trajectories_and_traces_tell() {
+    if !sandboxes_run() {
+        return;
+    }
+    let (shelf, model) = (shelf(), Scripted::serve(&script()));
+    let limits = [
+        "--context",
+        "9000",
+        "--max-turns",
+        "6",
+        "--tokens",
+        "vllm",
+        "--prices",
+        "1,1,2",
+        "--job-name",
+        "all",
+    ];
+    let job = model.run(&shelf, &limits);
+    assert_eq!(job.ended.code, Some(1), "{:?}", job.ended);
+    let mut turns = 0;
+    for (name, reward, reason) in FATES {
+        let trial = job.trial(name);
+        assert_eq!(trial.line["reward"], json!(reward), "{name}: {}", trial.line);
+        match reason {
+            Some(reason) => assert_eq!(trial.reason(), reason, "{name}"),
+            None => assert!(trial.is_rewarded(reward.unwrap()), "{name}"),
+        }
+        let result = trial.json("result.json");
+        assert_eq!(result["agent_info"]["name"], "shell");
+        assert_eq!(result["agent_info"]["model_info"], json!({"name": "m", "provider": null}));
+        assert_eq!(result["config"]["agent"]["model_name"], "m");
+        assert_eq!(result["reward_valid"], reward.is_some());
+        let trajectory = trial.json("agent/trajectory.json");
+        let steps = trajectory["steps"].as_array().unwrap();
+        let asked = steps.iter().filter(|step| step["source"] == "agent").count();
+        assert_eq!(result["agent_result"]["metadata"]["n_episodes"], asked, "{name}");
+        let sum = |key: &str| steps.iter().filter_map(|step| step["metrics"][key].as_u64()).sum::<u64>();
+        assert_eq!(result["agent_result"]["n_input_tokens"], sum("prompt_tokens"), "{name}");
+        assert_eq!(result["agent_result"]["n_output_tokens"], sum("completion_tokens"), "{name}");
+        let record = trial.json("seatrial.json");
+        assert_eq!(record["model"]["turns"], asked);
+        turns += asked;
+    }
+    let heard = |name: &str, step: usize| {
+        let trajectory = job.trial(name).json("agent/trajectory.json");
+        trajectory["steps"][step]["observation"]["results"][0]["content"].as_str().unwrap().to_owned()
+    };
+    // Neither solution nor tests are there while the model works.
+    assert!(heard("solves", 2).starts_with("exit status 2\noutput:\nbroken\n0\n"), "{}", heard("solves", 2));
+    assert!(heard("fails", 2).contains(" bytes left out ...]"));
+    let end = |name: &str| job.trial(name).json("seatrial.json")["model"]["end"].clone();
+    assert_eq!((end("solves"), end("stops")), (json!("submitted"), json!("step_limit")));
+    // What a model leaves in the place of its trajectory is no part of it.
+    let cheats = job.trial("cheats");
+    assert!(!cheats.text("agent/trajectory.json").contains("\"forged\""));
+    assert!(!cheats.directory.join("agent/trajectory.cont-1.json").exists());
+    assert!(!cheats.directory.join("agent/wire").exists());
+
+    // The traces tell the same.
+    let root = shelf.root();
+    let said =
+        seatrial(root, &["--json", "traces", "export", "jobs", "--episodes", "all", "-o", "rows.jsonl"]);
+    let said = said.with_code(0).json();
+    assert_eq!(said["written"]["rows"], turns, "{said}");
+    let rows = std::fs::read_to_string(root.join("rows.jsonl")).unwrap();
+    for line in rows.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let (_, reward, reason) = FATES.into_iter().find(|(name, _, _)| row["task"] == *name).unwrap();
+        let expected = match (reward, reason) {
+            (_, Some(reason)) => {
+                let reason = serde_json::from_value(reason.into()).unwrap();
+                job::rule(reason).exception.to_owned()
+            }
+            (reward, None) => job::python_float(reward.unwrap()),
+        };
+        assert_eq!(row["result"], expected, "{}", row["task"]);
+        assert_eq!((&row["agent"], &row["model"]), (&"shell".into(), &"m".into()));
+    }
+    let tokens = ["--json", "traces", "convert", "jobs", "--to", "tokens", "-o", "tokens.jsonl"];
+    let said = seatrial(root, &tokens).with_code(0).json();
+    assert_eq!(said["convert"]["samples"], turns, "{said}");
+    assert_eq!(said["convert"]["prefix_breaks"], 0, "{said}");
+    let show = seatrial(root, &["--json", "jobs", "show", "all"]).with_code(0).json();
+    assert_eq!((&show["rewarded"], &show["errored"]), (&7.into(), &2.into()));
+
+    // The same job again asks nobody.
+    let asked = model.server.requests().len();
+    let again = model.run(&shelf, &limits);
+    assert!(again.lines().iter().all(|line| line["earlier"] == true));
+    assert_eq!(model.server.requests().len(), asked);
+}
+
+#[test]
+fn attempts_are_groups_and_a_missing_reward_is_named() {
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("mixed"), Task::new("partial")]);
+    shelf.file("partial", "instruction.md", "Task partial.\n");
+    let solve = json!([{"commands": ["echo fixed > state"]}, {"commands": [SUBMIT]}]);
+    let model = Scripted::serve(&json!({"model": "m", "scenes": [
+        {"when": ["Task partial."], "seed": 8, "turns": [{"faults": [{"status": {"status": 418}}]}]},
+        {"seed": 7, "turns": solve},
+        {"turns": [{"commands": [SUBMIT]}]},
+    ]}));
+    let job = model.run(&shelf, &["-n", "3", "--seed", "7", "--protocol", "fenced"]);
+    assert_eq!(job.ended.code, Some(1), "{:?}", job.ended);
+    let rewards: Vec<_> = job.trials("mixed").iter().map(|trial| trial.line["reward"].clone()).collect();
+    assert_eq!(rewards, [1.0, 0.0, 0.0]);
+    let difficulty = ["--json", "traces", "convert", "jobs", "--to", "difficulty", "-o", "difficulty.jsonl"];
+    let said = seatrial(shelf.root(), &difficulty).with_code(0).json();
+    assert_eq!(said["convert"]["samples"], 2, "{said}");
+    let rows = std::fs::read_to_string(shelf.root().join("difficulty.jsonl")).unwrap();
+    let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows[0]["instance_id_or_commit_hash"], "mixed");
+    assert_eq!((&rows[0]["reward_mean"], &rows[0]["spread"]), (&json!(1.0 / 3.0), &json!("mixed")));
+    // The trial that was refused had no turn.
+    assert_eq!((&rows[1]["rewarded"], &rows[1]["errored"]), (&json!(2), &json!(0)));
+    let sum = job.ended.json_lines().pop().unwrap();
+    let partial = json!([{"task": "partial", "agent": "shell", "rewarded": 2}]);
+    assert_eq!(sum["groups"], json!({"attempts": 3, "whole": 1, "constant": 0, "partial": partial}));
+}
+
+#[test]
+fn a_key_comes_from_the_environment_and_is_nowhere_else() {
+    const KEY: &str = "sk-made-up-and-never-written-0815";
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("one")]);
+    let model = Scripted::serve(
+        &json!({"model": "m", "key": KEY, "scenes": [{"turns": [{"commands": ["env"]}, {"commands": [SUBMIT]}]}]}),
+    );
+    let url = model.server.url();
+    let run = |job: &str, more: &[&str]| {
+        let mut command = binary();
+        command.current_dir(shelf.root()).env_remove("OPENAI_API_KEY").env("MADE_UP_KEY", KEY);
+        command.args([
+            "--log",
+            "trace",
+            "run",
+            "--json",
+            "-p",
+            "tasks",
+            "-a",
+            "shell",
+            "-m",
+            "m",
+            "--endpoint",
+            &url,
+        ]);
+        ended(command.args(["--keep-wire", "--max-retries", "0", "--job-name", job]).args(more))
+    };
+    let good = run("good", &["--api-key-env", "MADE_UP_KEY"]).with_code(0);
+    let bad = run("bad", &[]).with_code(1);
+    assert!(bad.stdout.contains("agent_auth_failed"), "{}", bad.stdout);
+    let none = run("none", &["--api-key-env", "NOT_SET_ANYWHERE"]).with_code(2);
+    assert!(none.stderr.contains("NOT_SET_ANYWHERE"), "{}", none.stderr);
+    assert!(!good.all().contains(KEY) && !bad.all().contains(KEY));
+    let mut wires = 0;
+    for entry in walkdir::WalkDir::new(shelf.root()) {
+        let entry = entry.unwrap();
+        if entry.file_type().is_file() {
+            let bytes = std::fs::read(entry.path()).unwrap();
+            assert!(!String::from_utf8_lossy(&bytes).contains(KEY), "{}", entry.path().display());
+            wires += usize::from(entry.path().to_string_lossy().ends_with(".request.json"));
+        }
+    }
+    assert_eq!(wires, 3, "two turns that were answered and one that was not");
+}
+
+#[test]
+fn what_is_missing_for_a_model_is_said_before_anything_runs() {
+    let shelf = Shelf::new([Task::new("one")]);
+    let said = |arguments: &[&str]| {
+        let mut command = binary();
+        command
+            .current_dir(shelf.root())
+            .env_remove("OPENAI_BASE_URL")
+            .args(["run", "-p", "tasks"])
+            .args(arguments);
+        ended(&mut command).with_code(2).stderr
+    };
+    assert!(said(&["-a", "shell"]).contains("add -m MODEL"));
+    assert!(said(&["-a", "shell", "-m", "m"]).contains("add --endpoint URL"));
+    assert!(said(&["-a", "nop", "-m", "m"]).contains("add -a shell"));
+    assert!(said(&["-a", "shell", "-m", "m", "--endpoint", "here"]).contains("no address of an endpoint"));
+    std::fs::write(shelf.root().join("p.toml"), "task = \"{{ instructions }}\"\n").unwrap();
+    let wrong = ["-a", "shell", "-m", "m", "--endpoint", "http://127.0.0.1:1/v1", "--prompts", "p.toml"];
+    assert!(said(&wrong).contains("p.toml: the prompt `task` cannot be filled in"));
+}
