@@ -4,7 +4,7 @@ CARGO ?= cargo
 DEMO_DIR ?= target/demo
 PROOF_DIR ?= target/real-proofs
 
-.PHONY: demo build test lint clean-demo bench prove-minismith
+.PHONY: demo build test lint clean-demo bench prove-minismith test-consumers
 
 demo: build
 	@scripts/prepare demo
@@ -29,6 +29,11 @@ clean-demo:
 prove-minismith:
 	@scripts/prepare build demo
 	@scripts/prove-minismith "$(PROOF_DIR)"
+
+# Every export, loaded by the code of those who read it. Makes Python environments of several gigabytes.
+test-consumers: build
+	@scripts/prepare demo
+	@scripts/consumers/run
 
 bench: build
 	@benches/compare/run

@@ -122,6 +122,16 @@ pub enum DatasetError {
         /// The name.
         name: String,
     },
+    /// A task that a format cannot hold.
+    #[error("task `{task_id}` cannot be exported as {format}: {problem}")]
+    Unfit {
+        /// The task.
+        task_id: TaskId,
+        /// The format.
+        format: &'static str,
+        /// What is in the way, and what to do.
+        problem: String,
+    },
     /// A value without a text form.
     #[error("the data set's manifest cannot be written: {0}")]
     Toml(#[from] toml::ser::Error),
@@ -135,7 +145,7 @@ impl DatasetError {
 }
 
 /// The first few entries and how many more there are.
-fn shown<T: std::fmt::Display>(entries: &[T]) -> String {
+pub(crate) fn shown<T: std::fmt::Display>(entries: &[T]) -> String {
     const SHOWN: usize = 5;
     let mut text = entries.iter().take(SHOWN).map(ToString::to_string).collect::<Vec<_>>().join("; ");
     if entries.len() > SHOWN {

@@ -140,7 +140,7 @@ pub fn freeze(input: &FreezeInput<'_>) -> Result<Frozen, DatasetError> {
     }
 }
 
-fn is_plain(text: &str) -> bool {
+pub(crate) fn is_plain(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain) && text.len() <= 100
 }

@@ -92,7 +92,7 @@ fn existing(path: PathBuf, new: &Sums) -> Result<PlacedDirectory, DatasetError> 
 }
 
 /// The paths whose digests differ or that stand on one side only, sorted.
-fn differences<'a>(a: &'a Sums, b: &'a Sums) -> impl Iterator<Item = &'a Vec<u8>> {
+pub(crate) fn differences<'a>(a: &'a Sums, b: &'a Sums) -> impl Iterator<Item = &'a Vec<u8>> {
     let paths: BTreeSet<&Vec<u8>> = a.keys().chain(b.keys()).collect();
     paths.into_iter().filter(|path| a.get(*path) != b.get(*path))
 }

@@ -568,4 +568,8 @@ pub enum ExportFormat {
     SkyRl,
     /// Rows for NeMo-Gym.
     NemoGym,
+    /// Rows for slime.
+    Slime,
+    /// One archive of the whole set.
+    Package,
 }

@@ -64,7 +64,12 @@ pub enum Command {
     /// Writes the frozen set, or checks one.
     Freeze(Freeze),
     /// Writes the frozen set in the formats of trainers.
-    Export,
+    Export(Export),
+    /// Checks a package of a frozen set in every way and puts it where trainers read it.
+    Register(Register),
+    /// Shows the registered sets.
+    #[command(subcommand)]
+    Datasets(Datasets),
     /// Runs an agent on task directories.
     Run(Run),
     /// Measures a model on a few tasks that are always the same, and compares it with an earlier one.
@@ -337,6 +342,102 @@ pub struct Freeze {
     /// SEATRIAL_SIGNING_KEY names, or `signing_key` of the recipe.
     #[arg(long, value_name = "FILE", conflicts_with = "check", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
+}
+
+/// `seatrial export`.
+#[derive(Debug, Args, Default)]
+pub struct Export {
+    /// A format, in place of those of the recipe. May be given several times.
+    #[arg(long = "format", value_name = "FORMAT")]
+    pub formats: Vec<dataset::ExportFormat>,
+    /// Also brings the frozen set to a dataset repository of the hub, in one commit. Needs a token.
+    #[arg(long, value_name = "hf:OWNER/NAME[@BRANCH]")]
+    pub push: Option<HubRepo>,
+    /// Opens a repository that --push makes to everybody; otherwise it is private.
+    #[arg(long, requires = "push")]
+    pub public: bool,
+}
+
+/// A dataset repository of the hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HubRepo {
+    /// `owner/name`.
+    pub repo: String,
+    /// A branch, a tag or a commit.
+    pub revision: Option<String>,
+}
+
+impl std::str::FromStr for HubRepo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong =
+            || format!("`{text}` is no repository of the hub; write hf:OWNER/NAME or hf:OWNER/NAME@REVISION");
+        let repo = text.strip_prefix("hf:").ok_or_else(wrong)?;
+        let (repo, revision) = match repo.split_once('@') {
+            Some((repo, revision)) => (repo, Some(revision)),
+            None => (repo, None),
+        };
+        let plain = |part: &str| {
+            part.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        };
+        let fits = repo.split_once('/').is_some_and(|(owner, name)| plain(owner) && plain(name));
+        if !fits || revision.is_some_and(str::is_empty) {
+            return Err(wrong());
+        }
+        Ok(Self { repo: repo.to_owned(), revision: revision.map(str::to_owned) })
+    }
+}
+
+/// Where registered sets are.
+#[derive(Debug, Args, Default)]
+pub struct RegistryPlace {
+    /// The directory of registered sets; by default that of SEATRIAL_DATASETS, else `seatrial/datasets` among the user's data.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub registry: Option<PathBuf>,
+}
+
+/// `seatrial register`.
+#[derive(Debug, Args)]
+pub struct Register {
+    /// The package: `<set>.tar.zst`, with `<set>.tar.zst.sha256` beside it; or a dataset repository of the hub, as
+    /// `hf:OWNER/NAME[@REVISION]`.
+    #[arg(value_name = "PACKAGE", value_hint = ValueHint::FilePath)]
+    pub package: PathBuf,
+    /// The SHA-256 that the package must have, in place of the file beside it.
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    pub sha256: Option<ident::Digest>,
+    /// Where it is put.
+    #[command(flatten)]
+    pub place: RegistryPlace,
+}
+
+/// A SHA-256 in hexadecimal digits.
+fn digest(text: &str) -> Result<ident::Digest, String> {
+    ident::Digest::parse(text).map_err(|error| error.to_string())
+}
+
+/// `seatrial datasets`.
+#[derive(Debug, Subcommand)]
+pub enum Datasets {
+    /// Lists the registered sets.
+    List(RegistryPlace),
+    /// Shows a registered set and its tasks.
+    Show(DatasetsOne),
+    /// Prints the directory of a registered set.
+    Path(DatasetsOne),
+}
+
+/// `seatrial datasets show` and `seatrial datasets path`.
+#[derive(Debug, Args)]
+pub struct DatasetsOne {
+    /// The set: its name, or name@version where there are several.
+    #[arg(value_name = "NAME[@VERSION]")]
+    pub set: String,
+    /// Where it is.
+    #[command(flatten)]
+    pub place: RegistryPlace,
 }
 
 /// `seatrial run`.

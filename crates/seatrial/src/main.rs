@@ -3,6 +3,7 @@
 mod cli;
 mod command;
 mod failure;
+mod hub;
 mod interruption;
 mod model;
 mod output;
@@ -116,8 +117,10 @@ fn run(cli: Cli, output: Output) -> Result {
             stage::resolve::explain(output, &project()?, &arguments.task)
         }
         Command::Freeze(arguments) => stage::freeze::run(output, directory, &arguments),
-        Command::Export => stage::export::run(output, &claimed()?.0),
         Command::Canary(arguments) => command::canary::run(output, directory, &arguments),
+        Command::Export(arguments) => stage::export::run(output, &claimed()?.0, &arguments),
+        Command::Register(arguments) => command::register::run(output, directory, &arguments),
+        Command::Datasets(arguments) => command::datasets::run(output, directory, &arguments),
         Command::Run(arguments) => command::run::run(output, directory, &arguments),
         Command::Jobs(arguments) => command::jobs::run(output, directory, &arguments),
         Command::Traces(arguments) => command::traces::run(output, directory, &arguments),

@@ -187,13 +187,14 @@ fn failure(error: &SourceError) -> Failure {
 }
 
 /// What a public repository's refusal means for the command.
-fn exit(error: &RemoteError) -> Exit {
+pub fn exit(error: &RemoteError) -> Exit {
     match error {
         RemoteError::Setting { .. }
+        | RemoteError::NoToken { .. }
         | RemoteError::Denied { .. }
         | RemoteError::Missing { .. }
         | RemoteError::NotAFile { .. } => Exit::Usage,
-        RemoteError::WrongContent { by: "lock", .. } => Exit::Conflict,
+        RemoteError::WrongContent { by: "lock", .. } | RemoteError::Moved { .. } => Exit::Conflict,
         RemoteError::RateLimited { .. } => Exit::Budget,
         RemoteError::Io { source, .. } if artifact::is_disk_full(source) => Exit::Budget,
         _ => Exit::Failed,

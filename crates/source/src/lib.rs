@@ -31,6 +31,8 @@ pub use load::{Keep, LoadReport, Loaded, Reading, Records, load};
 pub use lock::{Drift, DriftCause, LockChange, LockedDistribution, LockedFile, LockedSource, SeatrialLock};
 pub use pull::{Network, PullMode, PullRequest, Pulled, pull};
 pub use read::{Faults, Place, RowFault, RowProblem, Spot};
-pub use remote::{Host, Remote, RemoteError, RemoteSettings, RetryRules, Secret, Transfers};
+pub use remote::{
+    Host, Push, Pushed, Remote, RemoteError, RemoteSettings, RepoTree, RetryRules, Secret, Transfers,
+};
 pub use rows::{InstanceKey, TaskDirectory};
 pub use spec::{RepoSpec, SourcePlace, SourceSpec, SpecError};

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use fs_err as fs;
 use parquet::data_type::ByteArray;
@@ -40,10 +41,14 @@ pub(super) fn write(input: &ExportInput<'_>, manifest: &Manifest, root: &Path) -
     Ok(())
 }
 
-fn archive(task: &FrozenTask, directory: &Path) -> Result<Vec<u8>, DatasetError> {
-    // The header names no file, no time and no system.
-    let gzip = GzBuilder::new().operating_system(255).write(Vec::new(), Compression::default());
-    let mut tar = Builder::new(gzip);
+/// Compresses; the header names no file, no time and no system.
+pub(super) fn gzip<W: io::Write>(into: W) -> GzEncoder<W> {
+    GzBuilder::new().operating_system(255).write(into, Compression::default())
+}
+
+/// What lies below a directory of a task as a compressed archive.
+pub(super) fn archive(task: &FrozenTask, directory: &Path) -> Result<Vec<u8>, DatasetError> {
+    let mut tar = Builder::new(gzip(Vec::new()));
     for entry in WalkDir::new(directory).min_depth(1).follow_links(false).sort_by_file_name() {
         let entry = entry.map_err(|error| DatasetError::Io {
             path: error.path().unwrap_or(directory).to_owned(),

@@ -1,4 +1,4 @@
-//! Harbor task directories and a `dataset.toml`, for everything that reads Harbor's own form.
+//! Harbor task directories, a `dataset.toml` for each split and a `registry.json` for all, for everything that reads Harbor's own forms.
 
 use std::path::Path;
 
@@ -43,7 +43,24 @@ struct Metadata<'a> {
     content_hash: String,
 }
 
+/// An entry of a `registry.json`, Harbor's older form of a list of data sets.
+#[derive(Serialize)]
+struct RegistryEntry<'a> {
+    name: String,
+    version: &'a str,
+    description: String,
+    tasks: Vec<RegistryTask<'a>>,
+}
+
+/// A task of such an entry. Harbor takes its path from the working directory.
+#[derive(Serialize)]
+struct RegistryTask<'a> {
+    name: &'a str,
+    path: String,
+}
+
 pub(super) fn write(input: &ExportInput<'_>, manifest: &Manifest, root: &Path) -> Result<(), DatasetError> {
+    let mut registry = Vec::new();
     for (split, tasks) in splits(manifest) {
         let directory = root.join(split.to_string());
         fs::create_dir(&directory).map_err(DatasetError::io(&directory))?;
@@ -59,8 +76,29 @@ pub(super) fn write(input: &ExportInput<'_>, manifest: &Manifest, root: &Path) -
             .collect::<Result<_, DatasetError>>()?;
         let text = dataset_toml(input.organisation, manifest, split, entries, &tasks)?;
         artifact::write_atomic(&directory.join("dataset.toml"), text.as_bytes())?;
+        registry.push(RegistryEntry {
+            name: format!("{}-{split}", manifest.name),
+            version: &manifest.version,
+            description: description(manifest, split, tasks.len()),
+            tasks: tasks
+                .iter()
+                .map(|task| RegistryTask {
+                    name: task.task_id.as_str(),
+                    path: format!("{split}/{}", task.task_id),
+                })
+                .collect(),
+        });
     }
+    let mut text = serde_json::to_vec_pretty(&registry)
+        .map_err(ident::CanonicalError::from)
+        .map_err(artifact::ArtifactError::from)?;
+    text.push(b'\n');
+    artifact::write_atomic(&root.join("registry.json"), &text)?;
     Ok(())
+}
+
+fn description(manifest: &Manifest, split: Split, tasks: usize) -> String {
+    format!("The {split} split of {}: {tasks} tasks", manifest.directory())
 }
 
 fn dataset_toml(
@@ -79,7 +117,7 @@ fn dataset_toml(
         dataset: DatasetSection {
             name: format!("{organisation}/{}-{split}", manifest.name),
             version: &manifest.version,
-            description: format!("The {split} split of {set}: {} tasks", tasks.len()),
+            description: description(manifest, split, tasks.len()),
         },
         tasks: entries,
         metadata: Metadata {

@@ -4,6 +4,7 @@ mod archive;
 mod gym;
 mod harbor;
 mod prompts;
+mod slime;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +29,10 @@ pub enum ExportFormat {
     SkyRl,
     /// Rows for NeMo-Gym's agent for Harbor tasks, a file of JSON lines per split.
     NemoGym,
+    /// Rows for slime's coding agents, a file of JSON lines per split.
+    Slime,
+    /// The whole frozen set as one archive, for `seatrial register`.
+    Package,
 }
 
 /// A format that does not exist.
@@ -37,7 +42,8 @@ pub struct ParseFormatError(String);
 
 impl ExportFormat {
     /// All formats.
-    pub const ALL: [Self; 5] = [Self::Harbor, Self::TaskParquet, Self::Verl, Self::SkyRl, Self::NemoGym];
+    pub const ALL: [Self; 7] =
+        [Self::Harbor, Self::TaskParquet, Self::Verl, Self::SkyRl, Self::NemoGym, Self::Slime, Self::Package];
 
     /// The format's name, also that of its directory.
     pub fn name(self) -> &'static str {
@@ -47,6 +53,8 @@ impl ExportFormat {
             Self::Verl => "verl",
             Self::SkyRl => "skyrl",
             Self::NemoGym => "nemo-gym",
+            Self::Slime => "slime",
+            Self::Package => "package",
         }
     }
 }
@@ -103,6 +111,8 @@ pub fn export(input: &ExportInput<'_>) -> Result<Exported, DatasetError> {
         ExportFormat::Verl => prompts::write(input, &manifest, root, prompts::Reader::Verl),
         ExportFormat::SkyRl => prompts::write(input, &manifest, root, prompts::Reader::SkyRl),
         ExportFormat::NemoGym => gym::write(&manifest, root),
+        ExportFormat::Slime => slime::write(input, &manifest, root),
+        ExportFormat::Package => crate::package::pack(input.frozen, &manifest, root),
     })?;
     Ok(Exported { path: placed.path, manifest, existed: placed.existed })
 }

@@ -212,3 +212,146 @@ fn rows_for_nemo_gym_name_an_alias_and_a_task() {
     assert!(frozen.manifest.tasks.iter().any(|found| found.task_id.as_str() == task), "{row}");
     assert_eq!(row["agent_ref"]["name"], "harbor_agent");
 }
+
+#[test]
+fn a_registry_lists_the_tasks_of_every_split() {
+    let project = Project::sample();
+    let frozen = project.freeze().unwrap();
+    let exported = run(&project, &frozen).unwrap();
+    let text = std::fs::read_to_string(exported.path.join("registry.json")).unwrap();
+    let registry: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let names: Vec<_> = registry.iter().map(|set| set["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["sample-train", "sample-validation", "sample-test"]);
+    for task in registry.iter().flat_map(|set| set["tasks"].as_array().unwrap()) {
+        let path = exported.path.join(task["path"].as_str().unwrap());
+        assert!(path.join("task.toml").is_file() && path.ends_with(task["name"].as_str().unwrap()));
+    }
+}
+
+/// Gives every task the verifier of Seatrial's, for a suite in `workdir` that passes once `fixed` is true.
+fn with_verifiers(project: &mut Project, workdir: &Path, extra: usize) {
+    for n in 0..project.selection.tasks.len() {
+        let task = project.task(n);
+        std::fs::remove_dir_all(task.join("tests")).unwrap();
+        for file in grade::vendored::FILES {
+            write(&task.join("tests").join(file.name), file.text);
+        }
+        let mut noise = Digest::of("noise").hex();
+        while noise.len() < extra {
+            noise = format!("{noise}{}", Digest::of(&noise));
+        }
+        write(&task.join("tests/noise"), &noise);
+        let mut surface = tar::Builder::new(Vec::new());
+        // A name that every version of Python writes alike.
+        let suite = "import unittest, widget\n\n\
+                     class Test(unittest.TestCase):\n    \
+                     def test_fixed(self):\n        self.assertTrue(widget.fixed)\n    \
+                     def __str__(self):\n        return 'test_fixed (test_widget.Test)'\n";
+        let mut header = tar::Header::new_ustar();
+        header.set_size(suite.len() as u64);
+        header.set_mode(0o644);
+        surface.append_data(&mut header, "test_widget.py", suite.as_bytes()).unwrap();
+        let surface = surface.into_inner().unwrap();
+        std::fs::write(task.join("tests/surface.tar"), &surface).unwrap();
+        let config = json!({
+            "schema": "seatrial.verifier/1",
+            "instance_id": "x",
+            "workdir": workdir,
+            "framework": "unittest",
+            "command": ["python3", "-m", "unittest", "-v"],
+            "env": {},
+            "timeout_sec": 60,
+            "p2p_only": false,
+            "fail_to_pass": ["test_fixed (test_widget.Test)"],
+            "pass_to_pass": [],
+            "surface": {
+                "archive": "surface.tar",
+                "sha256": Digest::of(&surface),
+                "patterns": ["test_*.py"],
+                "keep_folders": [],
+                "ancestor_files": [],
+                "tree_plugins": false,
+            },
+        });
+        write(&task.join("tests/config.json"), &config.to_string());
+        let archive = {
+            let mut tar = tar::Builder::new(Vec::new());
+            let mut header = tar::Header::new_ustar();
+            header.set_size(14);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, "widget.py", &b"fixed = False\n"[..]).unwrap();
+            tar.into_inner().unwrap()
+        };
+        std::fs::write(task.join("environment/workspace.tar"), archive).unwrap();
+        let dockerfile = format!(
+            "FROM registry.invalid/base:1\nRUN [\"rm\", \"-rf\", \"--\", \"{0}/it's gone\"]\n\
+             ADD workspace.tar {0}/\nWORKDIR {0}\nENV A=\"b\"\n",
+            workdir.display()
+        );
+        write(&task.join("environment/Dockerfile"), &dockerfile);
+        project.redigest(n);
+    }
+}
+
+/// What a row of slime's says about an attempt, as slime finds it out: a clean workspace, its commands, the attempt, the grading.
+fn graded(row: &Value, workdir: &Path, attempt: &str) -> bool {
+    let metadata = &row["metadata"];
+    assert_eq!(metadata["workdir"].as_str(), workdir.to_str());
+    let _ = std::fs::remove_dir_all(workdir);
+    std::fs::create_dir_all(workdir).unwrap();
+    write(&workdir.join("it's gone"), "x");
+    let shell = |command: String| {
+        let output = std::process::Command::new("bash").args(["-lc", &command]).output().unwrap();
+        output.status.success()
+    };
+    for command in metadata["pre_commands"].as_array().unwrap() {
+        assert!(shell(format!("set -e\n{}", command.as_str().unwrap())));
+    }
+    assert!(!workdir.join("it's gone").exists() && workdir.join("widget.py").exists());
+    write(&workdir.join("widget.py"), attempt);
+    match metadata["eval_cmd"].as_str() {
+        Some(command) => shell(format!("cd {} && {command}", workdir.display())),
+        None => {
+            let script = metadata["remote_env_info"]["f2p_script"].as_str().unwrap();
+            let file = workdir.with_extension("grade.py");
+            write(&file, script);
+            shell(format!("cd {} && python3 {}", workdir.display(), file.display()))
+        }
+    }
+}
+
+#[test]
+fn rows_for_slime_grade_by_themselves() {
+    let place = tempfile::tempdir().unwrap();
+    let workdir = place.path().join("testbed");
+    for (extra, key) in [(0, "eval_cmd"), (300_000, "remote_env_info")] {
+        let mut project = Project::new(&[("acme/widgets", Split::Train)]);
+        with_verifiers(&mut project, &workdir, extra);
+        let exported = run_as(&project, &project.freeze().unwrap(), ExportFormat::Slime).unwrap();
+        let text = std::fs::read_to_string(exported.path.join("train.jsonl")).unwrap();
+        let [line] = text.lines().collect::<Vec<_>>()[..] else { panic!("one row: {text}") };
+        let row: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&row["prompt"], &row["label"]),
+            (&json!("Repair it.\n"), &row["metadata"]["instance_id"])
+        );
+        assert_eq!(row["metadata"]["image"], "registry.invalid/base:1");
+        assert!(row["metadata"].get(key).is_some(), "{key}");
+        assert!(graded(&row, &workdir, "fixed = True\n"), "{key}: a fix");
+        assert!(!graded(&row, &workdir, "fixed = False\n"), "{key}: nothing");
+        assert!(!graded(&row, &workdir, "raise SystemExit(0)\n"), "{key}: a trick");
+    }
+}
+
+#[test]
+fn what_slime_cannot_run_is_refused_by_name() {
+    let project = Project::sample();
+    let error = run_as(&project, &project.freeze().unwrap(), ExportFormat::Slime).unwrap_err().to_string();
+    assert!(error.contains("cannot be exported as slime: its verifier is not Seatrial's"), "{error}");
+    let mut project = Project::new(&[("acme/widgets", Split::Train)]);
+    with_verifiers(&mut project, Path::new("/testbed"), 0);
+    write(&project.task(0).join("environment/Dockerfile"), "FROM registry.invalid/base:1\nRUN make\n");
+    project.redigest(0);
+    let error = run_as(&project, &project.freeze().unwrap(), ExportFormat::Slime).unwrap_err().to_string();
+    assert!(error.contains("line 2 of its Dockerfile has to be built"), "{error}");
+}

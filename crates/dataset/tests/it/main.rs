@@ -16,6 +16,7 @@ mod exporting;
 mod freezing;
 mod images;
 mod project;
+mod registering;
 mod reporting;
 mod resolving;
 mod tampering;

@@ -135,6 +135,22 @@ impl Project {
         });
     }
 
+    /// Makes the documents fit a task that was changed.
+    pub fn redigest(&mut self, n: usize) {
+        let path = self.task(n);
+        let digests = digest_task(&path).unwrap();
+        let verifier_digest = tree_digest_of(&path.join("tests")).unwrap();
+        self.selection.tasks[n].tree_digest = digests.tree_digest;
+        let materialized = &mut self.materialized.tasks[n];
+        materialized.content_hash = digests.content_hash;
+        materialized.task_checksum = digests.task_checksum;
+        materialized.tree_digest = digests.tree_digest;
+        materialized.verifier_digest = verifier_digest;
+        let proof = &mut self.proofs.tasks[n];
+        proof.tree_digest = digests.tree_digest;
+        proof.verifier_digest = verifier_digest;
+    }
+
     /// Three repositories in three splits, four tasks.
     pub fn sample() -> Self {
         Self::new(&[

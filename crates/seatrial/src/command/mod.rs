@@ -2,6 +2,7 @@
 
 pub mod canary;
 pub mod check;
+pub mod datasets;
 pub mod digest;
 pub mod doctor;
 pub mod gc;
@@ -12,5 +13,6 @@ pub mod jobs;
 pub mod manual;
 pub mod plan_diff;
 pub mod prove;
+pub mod register;
 pub mod run;
 pub mod traces;

@@ -48,7 +48,7 @@ pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
         resolve::write(output, project)?;
     }
     let frozen = freeze::write(output, project, None)?;
-    let exported = export::write(output, project, &frozen.path)?;
+    let exported = export::write(output, project, &frozen.path, &export::wanted(project))?;
 
     let standing = Standing::load(output, project)?;
     let steps = steps(candidates, &standing, &frozen)?;

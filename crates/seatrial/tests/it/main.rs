@@ -13,6 +13,7 @@ mod cheat_set;
 mod cheats;
 mod checks;
 mod command_line;
+mod datasets;
 mod docker;
 mod engines;
 mod freezing;

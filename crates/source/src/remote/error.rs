@@ -24,6 +24,22 @@ pub enum RemoteError {
         /// What is wrong with it.
         detail: &'static str,
     },
+    /// Writing needs a token.
+    #[error("{what} can only be written with a token; set {name} to one that may write")]
+    NoToken {
+        /// What was to be written.
+        what: String,
+        /// The variable.
+        name: &'static str,
+    },
+    /// Somebody else wrote at the same time.
+    #[error(
+        "{what} was changed by somebody else meanwhile; nothing was committed, run the same command again"
+    )]
+    Moved {
+        /// What was to be written.
+        what: String,
+    },
     /// The server wants to know who asks, or does not let everybody in.
     #[error("{what} is not given out ({status}): {remedy}")]
     Denied {

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, RANGE};
-use reqwest::{Response, StatusCode, Url};
+use reqwest::{Body, Method, Response, StatusCode, Url};
 
 use super::error::RemoteError;
 use super::retry::{RetryRules, asked_wait, is_exhausted};
@@ -38,6 +38,13 @@ pub(super) struct Ask<'a> {
     pub accept: &'a str,
     /// From which byte on; none for an answer without ranges.
     pub from: Option<u64>,
+}
+
+/// What is sent.
+pub(super) struct Outgoing {
+    pub method: Method,
+    pub headers: HeaderMap,
+    pub body: Body,
 }
 
 /// An answer that brings something.
@@ -159,19 +166,42 @@ impl Client {
         Err(RemoteError::Redirect { what: ask.what.to_owned(), url: redacted(ask.url), detail }.into())
     }
 
+    /// Sends something, with the token where the address is the host's own. Redirects are not followed: what is sent would not be sent again.
+    pub(super) async fn submit(&self, ask: Ask<'_>, outgoing: Outgoing) -> Result<Response, Failure> {
+        let client = if is_loopback(ask.url) { &self.loopback } else { &self.outside };
+        let mut request = client.request(outgoing.method, ask.url.clone()).headers(outgoing.headers);
+        if let Some(token) = &ask.host.token
+            && ask.url.origin() == ask.host.url.origin()
+        {
+            request = request.header(AUTHORIZATION, bearer(ask.host, token)?).header(ACCEPT, ask.accept);
+        }
+        let response = request.body(outgoing.body).send().await.map_err(|error| passing(&error, false))?;
+        judge(ask, response)
+    }
+
+    /// Reads an answer of at most `limit` bytes.
+    pub(super) async fn body(
+        &self,
+        ask: Ask<'_>,
+        mut response: Response,
+        limit: u64,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| passing(&error, false))? {
+            if (body.len() + chunk.len()) as u64 > limit {
+                return Err(unusable(ask, format!("it has more than {limit} bytes")).into());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
     /// Gets a whole answer of at most `limit` bytes.
     pub(super) async fn get(&self, ask: Ask<'_>, limit: u64) -> Result<(HeaderMap, Vec<u8>), RemoteError> {
         let attempt = async || {
-            let mut answered = self.send(ask).await?;
-            let mut body = Vec::new();
-            while let Some(chunk) = answered.response.chunk().await.map_err(|error| passing(&error, false))? {
-                if (body.len() + chunk.len()) as u64 > limit {
-                    let detail = format!("it has more than {limit} bytes");
-                    return Err(unusable(ask, detail).into());
-                }
-                body.extend_from_slice(&chunk);
-            }
-            Ok((answered.response.headers().clone(), body))
+            let answered = self.send(ask).await?;
+            let headers = answered.response.headers().clone();
+            Ok((headers, self.body(ask, answered.response, limit).await?))
         };
         self.retrying(ask, attempt).await
     }
@@ -188,7 +218,7 @@ pub(super) fn passing(error: &reqwest::Error, gained: bool) -> Failure {
 }
 
 /// Whether a redirect may be followed: never into the open, and never from elsewhere onto this machine.
-fn may_follow(from: &Url, to: &Url, asked: &Url) -> Result<(), &'static str> {
+pub(super) fn may_follow(from: &Url, to: &Url, asked: &Url) -> Result<(), &'static str> {
     match to.scheme() {
         "https" => {}
         "http" if from.scheme() == "http" => {}
@@ -270,7 +300,7 @@ fn judge(ask: Ask<'_>, response: Response) -> Result<Response, Failure> {
 /// What the server says about its refusal, in parentheses: a line, without the token if it repeats that.
 fn said(host: &Host, response: &Response) -> String {
     let Some(text) = header(response, "x-error-message") else { return String::new() };
-    let text = host.token.as_ref().map_or_else(|| text.clone(), |token| token.scrub(&text));
+    let text = host.scrubbed(&text);
     let line: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
     if line.trim().is_empty() { String::new() } else { format!(" ({})", line.trim()) }
 }

@@ -8,17 +8,21 @@ mod http;
 mod hub;
 mod hub_cache;
 mod identity;
+mod push;
 mod retry;
 mod settings;
 mod store;
 mod transfers;
+mod tree;
 
 use std::sync::OnceLock;
 
 pub use error::RemoteError;
+pub use push::{Push, Pushed};
 pub use retry::RetryRules;
 pub use settings::{Host, RemoteSettings, Secret};
 pub use transfers::Transfers;
+pub use tree::RepoTree;
 
 pub(crate) use code_host::{CodeHost, TreeEntry};
 pub(crate) use download::Fetched;

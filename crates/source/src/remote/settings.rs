@@ -161,6 +161,11 @@ impl Host {
         (plain(owner) && plain(name)).then(|| format!("{owner}/{name}"))
     }
 
+    /// A text of the server's without the token, if it repeats that.
+    pub(super) fn scrubbed(&self, text: &str) -> String {
+        self.token.as_ref().map_or_else(|| text.to_owned(), |token| token.scrub(text))
+    }
+
     /// Name and port, for messages.
     pub(crate) fn shown(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();

@@ -8,6 +8,7 @@ mod index;
 mod load;
 mod parquet;
 mod pull;
+mod push;
 mod real_index;
 mod remote;
 mod server;

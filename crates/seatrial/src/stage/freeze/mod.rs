@@ -112,7 +112,8 @@ pub fn current(project: &Project) -> Result<PathBuf> {
 /// The exit code of an error of this stage or of exports.
 pub fn failure(error: &DatasetError) -> Failure {
     let exit = match error {
-        DatasetError::Io { .. } | DatasetError::Task { .. } => Exit::Failed,
+        DatasetError::Io { source, .. } if artifact::is_disk_full(source) => Exit::Budget,
+        DatasetError::Io { .. } | DatasetError::Task { .. } | DatasetError::Unfit { .. } => Exit::Failed,
         DatasetError::Empty | DatasetError::Images(_) => Exit::Refused,
         DatasetError::Name { .. } | DatasetError::Alias(_) | DatasetError::Key { .. } => Exit::Usage,
         _ => Exit::Conflict,
