@@ -17,7 +17,7 @@ use task::TaskDir;
 
 use super::archive::archive;
 use super::{ExportInput, splits};
-use crate::{DatasetError, FrozenTask, Manifest};
+use crate::{DatasetError, FrozenTask, ImageForm, Manifest};
 
 /// Linux takes arguments of 128 KiB, and slime runs a command as one argument behind a change of directory.
 const LONGEST_COMMAND: usize = 120_000;
@@ -53,10 +53,12 @@ fn row(task: &FrozenTask, directory: &Path) -> Result<Value, DatasetError> {
     let mut metadata = Map::new();
     let mut set = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
     set("instance_id", json!(task.task_id));
-    match &opened.config().environment.docker_image {
+    let own = opened.config().environment.docker_image.as_ref();
+    let built = task.image.reference.as_ref().filter(|_| task.image.form == ImageForm::Task);
+    match own.or(built) {
         Some(image) => set("image", json!(image)),
         None => {
-            set("image", json!(task.base_image));
+            set("image", json!(task.image.reference.as_ref().unwrap_or(&task.base_image)));
             set("pre_commands", json!(pre_commands(task, directory)?))
         }
     };
