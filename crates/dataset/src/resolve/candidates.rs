@@ -43,7 +43,7 @@ pub struct Verdicts<'a> {
     pub checks: &'a CheckDocument,
     /// What the trials say.
     pub proofs: &'a ProofDocument,
-    /// Tasks set aside for another reason, such as a missing image, with that reason.
+    /// Accepted tasks that are set aside for another reason, such as a missing image, with that reason.
     pub set_aside: &'a BTreeMap<TaskId, String>,
 }
 
@@ -202,17 +202,15 @@ impl<'a> Index<'a> {
         if !check.ok_or(Exclusion::NotChecked)?.accepted {
             return Err(Exclusion::CheckFailed);
         }
-        if let Some(reason) = self.set_aside.get(id) {
-            return Err(Exclusion::SetAside { reason: reason.clone() });
-        }
         let proof = self.proofs.get(id).filter(|proof| {
             (proof.tree_digest, proof.verifier_digest) == (task.tree_digest, task.verifier_digest)
         });
-        match &proof.ok_or(Exclusion::NotProved)?.verdict {
-            Status::Accepted => Ok(task.tree_digest),
-            Status::Rejected { reason, .. } => Err(Exclusion::Rejected { reason: reason.clone() }),
-            Status::Error { reason, .. } => Err(Exclusion::Undecided { reason: reason.clone() }),
-            Status::Pending => Err(Exclusion::NotProved),
+        match (&proof.ok_or(Exclusion::NotProved)?.verdict, self.set_aside.get(id)) {
+            (Status::Accepted, None) => Ok(task.tree_digest),
+            (Status::Accepted, Some(reason)) => Err(Exclusion::SetAside { reason: reason.clone() }),
+            (Status::Rejected { reason, .. }, _) => Err(Exclusion::Rejected { reason: reason.clone() }),
+            (Status::Error { reason, .. }, _) => Err(Exclusion::Undecided { reason: reason.clone() }),
+            (Status::Pending, _) => Err(Exclusion::NotProved),
         }
     }
 }

@@ -151,7 +151,8 @@ fn only_verdicts_on_the_very_digests_count() {
     project.proofs.tasks[4].verdict = Status::Rejected { reason: "nop_passes".into(), detail: String::new() };
     project.proofs.tasks[5].verdict =
         Status::Error { reason: "engine_lost".into(), retryable: true, detail: String::new() };
-    let set_aside = [(ids[6].clone(), "near_duplicate".to_owned())].into();
+    // What was rejected anyway is not said to be set aside.
+    let set_aside = [4, 6].map(|n| (ids[n].clone(), "image_missing".to_owned())).into();
     let gone = project.materialized.tasks.remove(7);
     project.materialized.refused.push(RefusedTask {
         task_id: gone.task_id,
@@ -186,7 +187,7 @@ fn only_verdicts_on_the_very_digests_count() {
             &Exclusion::NotProved,
             &Exclusion::Rejected { reason: reason("nop_passes") },
             &Exclusion::Undecided { reason: reason("engine_lost") },
-            &Exclusion::SetAside { reason: reason("near_duplicate") },
+            &Exclusion::SetAside { reason: reason("image_missing") },
             &Exclusion::Refused { reason: reason("patch_does_not_apply") },
             &Exclusion::NotMaterialized,
         ]

@@ -181,7 +181,7 @@ fn enough(
     proofs: &ProofDocument,
 ) -> Result<bool> {
     let (plan, reserves) = plan::load(project)?;
-    let set_aside = BTreeMap::new();
+    let set_aside = images::missing(project, materialized)?;
     let verdicts =
         Verdicts { plan: &plan, reserves: &reserves, materialized, checks, proofs, set_aside: &set_aside };
     match prove::outlook(verdicts, &resolve::rules(project)).or_exit(Exit::Conflict)? {
