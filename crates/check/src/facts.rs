@@ -1,9 +1,12 @@
 //! What several rules need to know of a task, worked out once.
 
+use std::collections::BTreeMap;
+
 use image::dockerfile::{Dockerfile, ParseError};
 
 use crate::gold::Gold;
 use crate::instance::{self, Instance};
+use crate::shell::{Script, read_script};
 use crate::view::{Archive, TaskView};
 
 /// The Dockerfile of the agent's image.
@@ -13,6 +16,8 @@ pub(crate) const DOCKERFILE: &[u8] = b"environment/Dockerfile";
 pub(crate) struct Facts<'a> {
     /// The task.
     pub(crate) view: &'a TaskView,
+    /// The shell scripts below `tests/` and `solution/`, of the task and of its steps, by their paths.
+    pub(crate) scripts: BTreeMap<&'a [u8], Script>,
     /// `tests/config.json`, where it is an instance; why it cannot be read, where it is broken.
     pub(crate) instance: Result<Option<Instance>, String>,
     /// The reference solution.
@@ -25,9 +30,10 @@ impl<'a> Facts<'a> {
     pub(crate) fn of(view: &'a TaskView) -> Self {
         let content = view.file(instance::PATH).and_then(|file| file.content.as_deref());
         let instance = content.map_or(Ok(None), Instance::read);
-        let gold = Gold::of(view, instance.as_ref().ok().and_then(Option::as_ref));
+        let scripts = scripts(view);
+        let gold = Gold::of(view, &scripts, instance.as_ref().ok().and_then(Option::as_ref));
         let dockerfile = view.text(DOCKERFILE).map(|text| image::dockerfile::parse(&text));
-        Self { view, instance, gold, dockerfile }
+        Self { view, scripts, instance, gold, dockerfile }
     }
 
     /// The instance, where there is a readable one.
@@ -39,4 +45,20 @@ impl<'a> Facts<'a> {
     pub(crate) fn context_archives(&self) -> impl Iterator<Item = (&[u8], &Archive)> {
         self.view.files_below(b"environment").filter_map(|(path, file)| Some((path, file.archive.as_ref()?)))
     }
+}
+
+/// Takes apart the shell scripts that a trial may run.
+pub(crate) fn scripts(view: &TaskView) -> BTreeMap<&[u8], Script> {
+    let mut scripts = BTreeMap::new();
+    for root in view.roots() {
+        for folder in [&b"tests"[..], b"solution"] {
+            let folder = [root.as_slice(), folder].concat();
+            for (path, file) in view.files_below(&folder).filter(|(path, _)| path.ends_with(b".sh")) {
+                if let Some(content) = &file.content {
+                    scripts.insert(path, read_script(&String::from_utf8_lossy(content)));
+                }
+            }
+        }
+    }
+    scripts
 }

@@ -1,12 +1,12 @@
 //! What the reference solution does: its patches, and the lines that it puts into the workspace.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use task::patch::{LineKind, Patch, PatchProblem};
 
 use crate::instance::{Direction, Instance};
 use crate::lines::{file_name, is_program_name, numbered, squeezed};
-use crate::shell::{Command, Script, read_script};
+use crate::shell::{Command, Script};
 use crate::view::TaskView;
 
 /// A patch of the task's own.
@@ -46,7 +46,11 @@ impl Gold {
     /// Collects the patches below `solution/`, those in here-documents of its scripts and the one in
     /// `tests/config.json`, and the lines that patches add and that here-documents, `printf` and `echo` write into
     /// programs.
-    pub(crate) fn of(view: &TaskView, instance: Option<&Instance>) -> Self {
+    pub(crate) fn of(
+        view: &TaskView,
+        scripts: &BTreeMap<&[u8], Script>,
+        instance: Option<&Instance>,
+    ) -> Self {
         let mut gold = Self::default();
         let mut lines = Vec::new();
         for root in view.roots() {
@@ -54,10 +58,8 @@ impl Gold {
             let texts = || {
                 view.files_below(&folder).filter_map(|(path, file)| Some((path, file.content.as_deref()?)))
             };
-            let scripts: Vec<(&[u8], Script)> = texts()
-                .filter(|(path, _)| path.ends_with(b".sh"))
-                .map(|(path, content)| (path, read_script(&String::from_utf8_lossy(content))))
-                .collect();
+            let scripts: Vec<(&[u8], &Script)> =
+                texts().filter_map(|(path, _)| Some((path, scripts.get(path)?))).collect();
             let reversed = scripts.iter().any(|(_, script)| applies_backwards(script));
             let direction = if reversed { Direction::Breaks } else { Direction::Repairs };
             for (path, content) in texts() {
@@ -180,6 +182,7 @@ fn printed(path: &[u8], script: &Script) -> Vec<GoldLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::scripts;
     use crate::rules::testing::{task_with, view_of};
 
     const FIX: &str =
@@ -200,7 +203,7 @@ mod tests {
             ("solution/a.diff", FIX),
         ]);
         let instance = Instance::read(row.as_bytes()).unwrap();
-        let gold = Gold::of(&view, instance.as_ref());
+        let gold = Gold::of(&view, &scripts(&view), instance.as_ref());
         let places: Vec<_> = gold.patches.iter().map(|patch| (patch.file.as_slice(), patch.line)).collect();
         assert_eq!(
             places,
@@ -216,7 +219,8 @@ mod tests {
     fn printed_and_written_lines_count() {
         let script = "printf '#!/bin/sh\\necho $(( $1 + $2 ))\\n' > f.sh\ncat > g.py <<EOF\n  a  = 1\nEOF\n\
                       echo 'a = 2'\ncat > data.csv <<EOF\na = 3\nEOF\npython3 - <<EOF\na = 4\nEOF\n";
-        let gold = Gold::of(&view_of("x", &[("solution/solve.sh", script)]), None);
+        let view = view_of("x", &[("solution/solve.sh", script)]);
+        let gold = Gold::of(&view, &scripts(&view), None);
         assert_eq!(texts(&gold), ["", "#!/bin/sh", "a = 1", "echo $(( $1 + $2 ))"]);
         assert_eq!(gold.lines[2].line, 3);
     }

@@ -1,6 +1,9 @@
 //! What a task says about the tests that decide: `tests/config.json`, in this program's form or as an instance row.
 
+use std::collections::BTreeSet;
+
 use grade::{Framework, Surface};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// Where it stands.
@@ -25,6 +28,8 @@ pub(crate) struct Instance {
     pub(crate) workdir: Option<String>,
     /// The patch of the row, and whether it brings the bug in (as in SWE-smith) or repairs it (as in SWE-bench).
     pub(crate) patch: Option<(String, Direction)>,
+    /// The files of the failing tests, in order, each with whether it belongs to the test surface.
+    deciding: Vec<(String, bool)>,
 }
 
 /// What a patch does to the workspace.
@@ -42,12 +47,13 @@ impl Instance {
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, String> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let row: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        let Value::Object(row) = row else { return Ok(None) };
-        let either = |lower: &str, upper: &str| row.get(upper).or_else(|| row.get(lower));
-        let fail_to_pass =
-            either("fail_to_pass", "FAIL_TO_PASS").map(|value| list("FAIL_TO_PASS", value)).transpose()?;
-        let pass_to_pass =
-            either("pass_to_pass", "PASS_TO_PASS").map(|value| list("PASS_TO_PASS", value)).transpose()?;
+        let Value::Object(mut row) = row else { return Ok(None) };
+        let mut either = |lower: &str, upper: &'static str| {
+            let value = row.remove(upper).or_else(|| row.remove(lower));
+            value.map(|value| list(upper, value)).transpose()
+        };
+        let fail_to_pass = either("fail_to_pass", "FAIL_TO_PASS")?;
+        let pass_to_pass = either("pass_to_pass", "PASS_TO_PASS")?;
         if fail_to_pass.is_none() && pass_to_pass.is_none() {
             return Ok(None);
         }
@@ -57,35 +63,39 @@ impl Instance {
         // base commit like SWE-bench's.
         let breaks = smith("repo") || smith("image_name") || !row.contains_key("test_patch");
         let direction = if breaks { Direction::Breaks } else { Direction::Repairs };
-        Ok(Some(Self {
+        let mut instance = Self {
             repo: text("repo").map(str::to_owned),
             fail_to_pass,
             pass_to_pass,
             surface: row
                 .get("surface")
-                .and_then(|surface| serde_json::from_value(surface.clone()).ok())
+                .and_then(|surface| Surface::deserialize(surface).ok())
                 .unwrap_or_else(Surface::pytest),
-            framework: row
-                .get("framework")
-                .and_then(|framework| serde_json::from_value(framework.clone()).ok()),
+            framework: row.get("framework").and_then(|framework| Framework::deserialize(framework).ok()),
             workdir: text("workdir").map(str::to_owned),
             regressions_only: row.get("p2p_only").and_then(Value::as_bool).unwrap_or(false),
             patch: text("patch").map(|patch| (patch.to_owned(), direction)),
-        }))
+            deciding: Vec::new(),
+        };
+        instance.deciding = instance.files_of_failing_tests();
+        Ok(Some(instance))
     }
 
     /// The files that only the verifier may hold: those of the failing tests that belong to the test surface.
     pub(crate) fn hidden_files(&self) -> Vec<&str> {
-        self.deciding_files().into_iter().filter(|file| self.surface.contains(file)).collect()
+        self.deciding.iter().filter(|(_, hidden)| *hidden).map(|(file, _)| file.as_str()).collect()
     }
 
-    /// The files of the failing tests, each once, in order, from the workspace.
-    pub(crate) fn deciding_files(&self) -> Vec<&str> {
+    /// The files of the failing tests that do not belong to the test surface.
+    pub(crate) fn open_files(&self) -> impl Iterator<Item = &str> {
+        self.deciding.iter().filter(|(_, hidden)| !*hidden).map(|(file, _)| file.as_str())
+    }
+
+    /// The files of the failing tests, each once, in order, from the workspace, each with whether it belongs to the test surface.
+    fn files_of_failing_tests(&self) -> Vec<(String, bool)> {
         let ids = self.fail_to_pass.iter().flatten();
-        let mut files: Vec<&str> = ids.filter_map(|id| self.file_of(id)).collect();
-        files.sort_unstable();
-        files.dedup();
-        files
+        let files: BTreeSet<&str> = ids.filter_map(|id| self.file_of(id)).collect();
+        files.into_iter().map(|file| (file.to_owned(), self.surface.contains(file))).collect()
     }
 
     /// The file that a test id names, as a path from the workspace: in front of its first `::` where no framework says
@@ -105,17 +115,19 @@ pub(crate) fn test_name(id: &str) -> &str {
 }
 
 /// A list of texts: as JSON, as JSON inside a text, or as a Python list inside a text.
-fn list(key: &str, value: &Value) -> Result<Vec<String>, String> {
+fn list(key: &str, value: Value) -> Result<Vec<String>, String> {
     let wrong = || format!("`{key}` is no list of texts");
+    let text = |item| match item {
+        Value::String(text) => Ok(text),
+        _ => Err(wrong()),
+    };
     match value {
         Value::Null => Ok(Vec::new()),
-        Value::Array(items) => {
-            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
-        }
-        Value::String(text) => match serde_json::from_str(text) {
-            Ok(inner @ Value::Array(_)) => list(key, &inner),
+        Value::Array(items) => items.into_iter().map(text).collect(),
+        Value::String(text) => match serde_json::from_str(&text) {
+            Ok(inner @ Value::Array(_)) => list(key, inner),
             Ok(_) => Err(wrong()),
-            Err(_) => python_list(text).ok_or_else(wrong),
+            Err(_) => python_list(&text).ok_or_else(wrong),
         },
         _ => Err(wrong()),
     }
@@ -164,13 +176,13 @@ mod tests {
         let own = read(
             r#"{"schema": "x", "fail_to_pass": ["t/test_a.py::x", "/w/t/test_a.py::y[a b.c]", "src/b.py::b"], "workdir": "/w", "pass_to_pass": []}"#,
         );
-        assert_eq!(own.deciding_files(), ["src/b.py", "t/test_a.py"]);
+        assert_eq!(own.open_files().collect::<Vec<_>>(), ["src/b.py"]);
         assert_eq!(own.hidden_files(), ["t/test_a.py"]);
         assert_eq!(own.pass_to_pass, Some(vec![]));
         let go = read(
             r#"{"schema": "x", "framework": "go", "fail_to_pass": ["TestA/b.c::d"], "pass_to_pass": ["TestB"], "workdir": "/w"}"#,
         );
-        assert_eq!(go.deciding_files(), [""; 0]);
+        assert_eq!(go.deciding, []);
         let smith =
             read(r#"{"repo": "swesmith/a__b.1", "patch": "x", "FAIL_TO_PASS": "[\"a\"]", "test_patch": ""}"#);
         assert_eq!(smith.patch, Some(("x".into(), Direction::Breaks)));

@@ -26,12 +26,32 @@ pub(crate) fn squeezed(text: &str) -> String {
 /// Contents with fewer characters or bytes than this that are not white space are too common to compare.
 pub(crate) const MIN_CONTENT: u64 = 64;
 
-/// How many bytes are neither blanks nor control characters. Contents that [`alike`] takes for the same have equally
-/// many, so that the count tells which contents are worth comparing.
+/// How many bytes a beginning has.
+const BEGINNING: usize = 24;
+
+/// How a content begins, without blanks.
+pub(crate) type Beginning = [u8; BEGINNING];
+
+/// The first bytes that are neither blanks nor control characters; none where there are fewer. Contents that [`alike`] takes for
+/// the same begin alike, so that this tells which are worth comparing.
+pub(crate) fn beginning(bytes: &[u8]) -> Option<Beginning> {
+    let mut first = [0; BEGINNING];
+    let mut solid = bytes.iter().filter(|byte| is_solid(**byte));
+    for place in &mut first {
+        *place = *solid.next()?;
+    }
+    Some(first)
+}
+
+/// How many bytes are neither blanks nor control characters. Contents that [`alike`] takes for the same have equally many.
 pub(crate) fn solid(bytes: &[u8]) -> u64 {
     // Short runs fit their sum into a byte, which lets the compiler count many bytes at once.
-    let count = |run: &[u8]| run.iter().map(|b| u8::from(*b > b' ')).sum::<u8>();
+    let count = |run: &[u8]| run.iter().map(|byte| u8::from(is_solid(*byte))).sum::<u8>();
     bytes.chunks(255).map(|run| u64::from(count(run))).sum()
+}
+
+fn is_solid(byte: u8) -> bool {
+    byte > b' '
 }
 
 /// Whether two contents are the same, or are texts that differ only in line ends, line-end blanks and empty lines.
@@ -49,6 +69,33 @@ fn plain(bytes: &[u8]) -> Option<String> {
         out.push('\n');
     }
     Some(out)
+}
+
+/// Whether a word stands anywhere in a content.
+pub(crate) fn holds(content: &[u8], word: &str) -> bool {
+    memchr::memmem::find(content, word.as_bytes()).is_some()
+}
+
+/// The lines of a content that hold one of these words, counted from 1, in order, without their ends. Most contents hold none, and
+/// looking at the whole is quicker than looking at lines.
+pub(crate) fn lines_with<'a>(content: &'a [u8], words: &[&str]) -> Vec<(u32, &'a [u8])> {
+    let mut places: Vec<usize> =
+        words.iter().flat_map(|word| memchr::memmem::find_iter(content, word.as_bytes())).collect();
+    places.sort_unstable();
+    let (mut lines, mut number, mut begin) = (Vec::new(), 1, 0);
+    for at in places {
+        if at < begin {
+            continue;
+        }
+        number += memchr::memchr_iter(b'\n', &content[begin..at]).count() as u32;
+        begin = memchr::memrchr(b'\n', &content[..at]).map_or(0, |end| end + 1);
+        let end = memchr::memchr(b'\n', &content[at..]).map_or(content.len(), |end| at + end);
+        let line = &content[begin..end];
+        lines.push((number, line.strip_suffix(b"\r").unwrap_or(line)));
+        number += 1;
+        begin = end + 1;
+    }
+    lines
 }
 
 /// The last component of a path.
@@ -80,10 +127,27 @@ mod tests {
         assert!(!alike(b"a\n b", b"a\nb") && !alike(b"\xff", b"\xff\n"));
         assert_eq!(solid(b"a  \r\n\r\n b\n"), solid(b"a\n b"));
         assert_eq!(solid(&b"a ".repeat(1000)), 1000);
+        assert_eq!(beginning(&b"a \n".repeat(24)), Some([b'a'; 24]));
+        assert_eq!(beginning(&b"a \n".repeat(23)), None);
         assert_eq!(plain(b"a\0b"), None);
         assert_eq!(plain(b"\xff"), None);
         assert_eq!(file_name(b"a/b/c"), b"c");
         assert!(is_program_name(b"a.PY") && !is_program_name(b"py") && !is_program_name(b"a.csv"));
         assert_eq!(numbered("a\r\nb").last(), Some((2, "b")));
+    }
+
+    #[test]
+    fn lines_are_found_by_the_words_in_them() {
+        let text = "one\ntwo\r\n\none two one\nnone";
+        for words in [&["one"][..], &["two", "one"], &["three"]] {
+            let expected: Vec<_> = text
+                .split('\n')
+                .zip(1u32..)
+                .filter(|(line, _)| words.iter().any(|word| line.contains(word)))
+                .map(|(line, number)| (number, line.trim_end_matches('\r').as_bytes()))
+                .collect();
+            assert_eq!(lines_with(text.as_bytes(), words), expected, "{words:?}");
+        }
+        assert_eq!(lines_with(b"", &["x"]), []);
     }
 }

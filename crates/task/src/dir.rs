@@ -9,8 +9,10 @@ use crate::config::{
     ConfigError, ConfigProblem, ConfigReading, Os, TaskConfig, VerifierConfig, VerifierMode, read_config,
 };
 use crate::harborignore::WalkFilter;
-use crate::snapshot::{Node, Snapshot};
+use crate::snapshot::{Listed, Node, Snapshot};
 
+/// The file that configures a task.
+const CONFIG: &str = "task.toml";
 /// No configuration comes near this size.
 const MAX_CONFIG_BYTES: u64 = 4 << 20;
 /// The longest prompt that is read.
@@ -64,32 +66,60 @@ impl Inspection {
     }
 }
 
+/// As [`inspect_task`], of a directory of which every entry is known: without links and special files, each path with `/`
+/// between its components and behind those above it. `None` where the content of a file decides that is not known.
+pub fn inspect_listed<'a>(entries: impl IntoIterator<Item = (&'a [u8], Listed<'a>)>) -> Option<Inspection> {
+    let mut config = None;
+    let mut snapshot = Snapshot::default();
+    for (path, entry) in entries {
+        if let Listed::File(content) = entry
+            && path == CONFIG.as_bytes()
+        {
+            config = Some(read_config(content?));
+        }
+        snapshot.insert(path, entry)?;
+    }
+    Some(inspected(&Parts { path: Path::new(""), snapshot: Some(&snapshot) }, config, None))
+}
+
 /// Looks at everything in the directory at `path`; only a directory that cannot be read is an error.
 pub fn inspect_task(path: &Path) -> Result<Inspection, TaskError> {
-    let mut inspection =
-        Inspection { reading: None, config_error: None, missing: Vec::new(), tree_error: None };
+    let mut tree_error = None;
     let snapshot = match Snapshot::outline(path) {
         Ok(snapshot) => Some(snapshot),
         Err(error @ (TaskError::Io { .. } | TaskError::NotADirectory { .. })) => return Err(error),
         Err(error) => {
-            inspection.tree_error = Some(error);
+            tree_error = Some(error);
             None
         }
     };
     let parts = Parts { path, snapshot: snapshot.as_ref() };
-    if parts.file("task.toml") {
-        match read_config(&read_inside(path, &path.join("task.toml"), MAX_CONFIG_BYTES)?) {
-            Ok(reading) => inspection.reading = Some(reading),
-            Err(error) => inspection.config_error = Some(error),
-        }
+    let config = if parts.file(CONFIG) {
+        Some(read_config(&read_inside(path, &path.join(CONFIG), MAX_CONFIG_BYTES)?))
     } else {
-        inspection.missing.push(part("task.toml", true, "it configures the task"));
+        None
+    };
+    Ok(inspected(&parts, config, tree_error))
+}
+
+/// Puts together what is known: the parts, the configuration where there is one, and why the tree is unreadable.
+fn inspected(
+    parts: &Parts<'_>,
+    config: Option<Result<ConfigReading, ConfigError>>,
+    tree_error: Option<TaskError>,
+) -> Inspection {
+    let mut missing = Vec::new();
+    if config.is_none() {
+        missing.push(part(CONFIG, true, "it configures the task"));
     }
-    let fallback = inspection.reading.is_none();
-    let config = inspection.reading.as_ref().map(|reading| &reading.config);
-    inspection.missing.extend(parts.missing(config, fallback));
-    inspection.missing.sort();
-    Ok(inspection)
+    let (reading, config_error) = match config {
+        Some(Ok(reading)) => (Some(reading), None),
+        Some(Err(error)) => (None, Some(error)),
+        None => (None, None),
+    };
+    missing.extend(parts.missing(reading.as_ref().map(|reading| &reading.config), reading.is_none()));
+    missing.sort();
+    Inspection { reading, config_error, missing, tree_error }
 }
 
 impl TaskDir {
@@ -303,6 +333,8 @@ impl Parts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use fs_err as fs;
 
     use super::*;
@@ -349,6 +381,44 @@ mod tests {
         let task = TaskDir::open(directory.path()).unwrap();
         assert_eq!(task.step_instruction("two").unwrap(), "2");
         assert!(!task.has_solution());
+    }
+
+    /// What a listing says is what the directory itself says.
+    #[test]
+    fn a_listing_is_inspected_like_the_directory() {
+        let whole = [
+            ("task.toml", "[environment]\ncpus = -1\nx = 1\n"),
+            ("instruction.md", "a"),
+            ("environment/Dockerfile", "FROM a\n"),
+            ("tests/test.sh", "a"),
+            ("tests/.harborignore", "a*.sh\n"),
+            ("solution/solve.sh", "a"),
+        ];
+        let without = |name: &str| {
+            whole.iter().filter(|(path, _)| *path != name).copied().collect::<Vec<(&str, &str)>>()
+        };
+        let ignoring: Vec<_> =
+            without("tests/.harborignore").into_iter().chain([("tests/.harborignore", "*.sh")]).collect();
+        let broken: Vec<_> = without("task.toml").into_iter().chain([("task.toml", "[")]).collect();
+        let mut cases = vec![whole.to_vec(), ignoring, broken];
+        cases.extend(whole.iter().map(|(name, _)| without(name)));
+        for files in cases {
+            let directory = tempfile::tempdir().unwrap();
+            write(directory.path(), &files);
+            let mut entries: BTreeMap<&str, Listed<'_>> = BTreeMap::new();
+            for (path, text) in &files {
+                if let Some((folder, _)) = path.split_once('/') {
+                    entries.insert(folder, Listed::Directory);
+                }
+                entries.insert(path, Listed::File(Some(text.as_bytes())));
+            }
+            let listed = inspect_listed(entries.into_iter().map(|(path, entry)| (path.as_bytes(), entry)));
+            let (listed, read) = (listed.unwrap(), inspect_task(directory.path()).unwrap());
+            assert_eq!(format!("{listed:?}"), format!("{read:?}"));
+        }
+        let unknown = |path| inspect_listed([(path, Listed::File(None))]).is_none();
+        assert!(unknown(&b"task.toml"[..]) && unknown(b".harborignore") && !unknown(b"README.md"));
+        assert!(inspect_listed([(&b"a/b"[..], Listed::Directory)]).is_none());
     }
 
     #[test]

@@ -27,9 +27,10 @@ mod write_task;
 pub use digest::{
     FileDigests, TaskDigests, digest_task, digest_task_and_files, is_extraneous, is_litter, tree_digest_of,
 };
-pub use dir::{Inspection, MissingPart, TaskDir, inspect_task};
+pub use dir::{Inspection, MissingPart, TaskDir, inspect_listed, inspect_task};
 pub use error::TaskError;
 pub use harborignore::not_uploaded;
 pub use import::{ImportedTask, import_task};
 pub use printable::printable;
+pub use snapshot::Listed;
 pub use write_task::write_task;

@@ -49,8 +49,17 @@ pub(crate) enum Node {
     },
 }
 
+/// An entry of a directory that was listed by others.
+#[derive(Debug, Clone, Copy)]
+pub enum Listed<'a> {
+    /// A directory.
+    Directory,
+    /// A regular file, with its content where that is known.
+    File(Option<&'a [u8]>),
+}
+
 /// A whole directory tree; every link in it ends inside it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) root: Entries,
 }
@@ -75,6 +84,30 @@ impl Snapshot {
         let canonical = std::fs::canonicalize(directory).map_err(io)?;
         let mut walk = Walk { root: &canonical, entries: 0, hashing };
         Ok(Self { root: walk.read(&canonical, &mut Vec::new())? })
+    }
+
+    /// Adds an entry to an outline; those above it have to be there. `None` where they are not, or where the content steers digests and is not known.
+    pub(crate) fn insert(&mut self, path: &[u8], entry: Listed<'_>) -> Option<()> {
+        let mut entries = &mut self.root;
+        let mut parts = path.split(|&b| b == b'/').peekable();
+        while let Some(name) = parts.next() {
+            if parts.peek().is_none() {
+                let node = match entry {
+                    Listed::Directory => Node::Directory(Entries::new()),
+                    Listed::File(content) => {
+                        let rules = if steers(name) { Some(content?.to_vec()) } else { None };
+                        Node::File { digest: Digest::of(""), executable: false, rules }
+                    }
+                };
+                entries.insert(name.to_vec(), node);
+                return Some(());
+            }
+            entries = match entries.get_mut(name)? {
+                Node::Directory(children) => children,
+                _ => return None,
+            };
+        }
+        None
     }
 
     /// The entry at `components`, links not followed on the way.
@@ -159,8 +192,11 @@ impl Walk<'_> {
         } else {
             (Digest::of(""), false)
         };
-        let steers = matches!(relative.last().map(Vec::as_slice), Some(b".harborignore" | b".gitignore"));
-        let rules = if steers { Some(artifact::read_bounded(path, MAX_IGNORE_BYTES)?) } else { None };
+        let rules = if relative.last().is_some_and(|name| steers(name)) {
+            Some(artifact::read_bounded(path, MAX_IGNORE_BYTES)?)
+        } else {
+            None
+        };
         Ok(Node::File { digest, executable, rules })
     }
 
@@ -190,6 +226,11 @@ impl Walk<'_> {
             Err(error) => Err(io(error)),
         }
     }
+}
+
+/// Whether a file of this name says what Harbor leaves out.
+fn steers(name: &[u8]) -> bool {
+    matches!(name, b".harborignore" | b".gitignore")
 }
 
 /// Whether a link text, read from a directory `depth` levels below the root, is absolute or climbs above the root.

@@ -133,23 +133,25 @@ fn lists(instance: &Instance, report: &mut Report<'_>) {
     if none(&instance.pass_to_pass) {
         report.add(&PASS_TO_PASS_EMPTY, place, "the list of passing tests is empty");
     }
-    let failing: BTreeSet<&String> = instance.fail_to_pass.iter().flatten().collect();
-    let passing: BTreeSet<&String> = instance.pass_to_pass.iter().flatten().collect();
-    for id in failing.intersection(&passing) {
+    let mut failing: Vec<&String> = instance.fail_to_pass.iter().flatten().collect();
+    failing.sort_unstable();
+    let all = || instance.fail_to_pass.iter().chain(&instance.pass_to_pass).flatten();
+    let passing = instance.pass_to_pass.iter().flatten();
+    let both: BTreeSet<&String> = passing.filter(|id| failing.binary_search(id).is_ok()).collect();
+    for id in both {
         report.add(&TEST_IN_BOTH_LISTS, place, format!("{} is in both lists", quoted(id.as_str())));
     }
-    for id in failing.union(&passing) {
-        if let Some(what) = damage(id) {
-            report.add(&TEST_ID_DAMAGED, place, format!("the test id {} {what}", quoted(id.as_str())));
-        }
+    let damaged: BTreeSet<(&String, &str)> = all().filter_map(|id| Some((id, damage(id)?))).collect();
+    for (id, what) in damaged {
+        report.add(&TEST_ID_DAMAGED, place, format!("the test id {} {what}", quoted(id.as_str())));
     }
     product_code(instance, report);
 }
 
 fn product_code(instance: &Instance, report: &mut Report<'_>) {
-    for file in instance.deciding_files() {
+    for file in instance.open_files() {
         let ending = file.rsplit('.').next().unwrap_or_default();
-        if matches!(ending, "py" | "pyx" | "rst" | "txt" | "md") && !instance.surface.contains(file) {
+        if matches!(ending, "py" | "pyx" | "rst" | "txt" | "md") {
             let message =
                 format!("tests in {} decide the reward, and the agent may change them", quoted(file));
             report.add(&TEST_IN_PRODUCT_CODE, Place::file(instance::PATH), message);
@@ -164,7 +166,8 @@ fn damage(id: &str) -> Option<&'static str> {
     if id.trim() != id {
         return Some("has white space at an end");
     }
-    if id.chars().any(char::is_control) {
+    let plain = id.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if !plain && id.chars().any(char::is_control) {
         return Some("holds control characters");
     }
     let parameters = id.rsplit_once("::").and_then(|(_, name)| name.split_once('['));

@@ -10,7 +10,7 @@ use task::printable;
 
 use crate::facts::{DOCKERFILE, Facts};
 use crate::instance::test_name;
-use crate::lines::{MIN_CONTENT, alike, file_name, is_program_name, numbered, solid};
+use crate::lines::{Beginning, MIN_CONTENT, alike, beginning, file_name, is_program_name, numbered, solid};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 use crate::view::{Archive, FileEntry, Member, MemberKind, TaskView};
@@ -266,41 +266,63 @@ struct Secret<'a> {
 struct Content<'a> {
     bytes: Option<&'a [u8]>,
     digest: Option<Digest>,
-    solid: u64,
+}
+
+/// What contents that are like one another have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    Beginning(Beginning),
+    Digest(Digest),
 }
 
 impl<'a> Content<'a> {
     fn file(file: &'a FileEntry) -> Self {
-        Self { bytes: file.content.as_deref(), digest: file.digest, solid: file.solid }
+        Self { bytes: file.content.as_deref(), digest: file.digest }
     }
 
     fn member(member: &'a Member) -> Self {
-        Self { bytes: member.content.as_deref(), digest: member.digest, solid: member.solid }
+        Self { bytes: member.content.as_deref(), digest: member.digest }
     }
 
+    /// None of a content that is too short to be compared.
+    fn mark(&self) -> Option<Mark> {
+        match self.bytes {
+            Some(bytes) => beginning(bytes).map(Mark::Beginning),
+            None => self.digest.map(Mark::Digest),
+        }
+    }
+
+    /// Whether two contents with the same mark are the same.
     fn is_like(&self, other: &Self) -> bool {
         match (self.bytes, other.bytes) {
-            (Some(own), Some(other)) => alike(own, other),
-            (None, None) => self.digest.is_some() && self.digest == other.digest,
-            _ => false,
+            // Files of one project often begin with the same lines, so they are counted before they are compared.
+            (Some(own), Some(other)) => own == other || (solid(own) == solid(other) && alike(own, other)),
+            _ => true,
         }
     }
 }
 
-/// Contents with what they stand for, by their number of solid bytes: only those of one number are compared.
-struct Known<'a, T>(BTreeMap<u64, Vec<(Content<'a>, T)>>);
+/// Contents with what they stand for, by their marks: only those of one mark are compared.
+struct Known<'a, T>(BTreeMap<Mark, Vec<(Content<'a>, T)>>);
 
 impl<'a, T> Known<'a, T> {
     fn of(contents: impl Iterator<Item = (Content<'a>, T)>) -> Self {
-        let mut known: BTreeMap<u64, Vec<(Content<'a>, T)>> = BTreeMap::new();
-        for (content, what) in contents.filter(|(content, _)| content.solid >= MIN_CONTENT) {
-            known.entry(content.solid).or_default().push((content, what));
+        let mut known: BTreeMap<Mark, Vec<(Content<'a>, T)>> = BTreeMap::new();
+        for (content, what) in contents {
+            let long = content.bytes.is_none_or(|bytes| solid(bytes) >= MIN_CONTENT);
+            if let Some(mark) = content.mark().filter(|_| long) {
+                known.entry(mark).or_default().push((content, what));
+            }
         }
         Self(known)
     }
 
     fn find(&self, content: Content<'_>) -> Option<&T> {
-        self.0.get(&content.solid)?.iter().find(|(known, _)| known.is_like(&content)).map(|(_, what)| what)
+        if self.0.is_empty() {
+            return None;
+        }
+        let alike = self.0.get(&content.mark()?)?;
+        alike.iter().find(|(known, _)| known.is_like(&content)).map(|(_, what)| what)
     }
 }
 
@@ -337,9 +359,7 @@ fn by_content(facts: &Facts<'_>, copies: &Copies<'_>, report: &mut Report<'_>) {
         }
     }
     for (line, heredoc) in &copies.inline {
-        let bytes = heredoc.as_bytes();
-        if let Some(secret) = secrets.find(Content { bytes: Some(bytes), digest: None, solid: solid(bytes) })
-        {
+        if let Some(secret) = secrets.find(Content { bytes: Some(heredoc.as_bytes()), digest: None }) {
             add(Place::line(DOCKERFILE, *line), secret, true, "a here-document has");
         }
     }

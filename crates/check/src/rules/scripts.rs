@@ -3,10 +3,10 @@
 use record::Severity;
 
 use crate::facts::Facts;
-use crate::lines::file_name;
+use crate::lines::{file_name, holds};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
-use crate::shell::{Command, Joint, Script, read_script};
+use crate::shell::{Command, Joint, Script};
 use crate::view::{FileEntry, MemberKind};
 
 pub(super) const RULES: &[&Rule] =
@@ -87,8 +87,8 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
                 report.add(&SHEBANG_MISSING, Place::line(&path, 1), "the first line names no interpreter");
             }
         }
-        if let Some(text) = view.text(&test) {
-            reward(facts, &root, &test, &read_script(&text), report);
+        if let Some(script) = facts.scripts.get(test.as_slice()) {
+            reward(facts, &root, &test, script, report);
         }
     }
     for (path, file) in view.files_below(b"environment") {
@@ -120,9 +120,7 @@ fn line_ends(path: &[u8], file: &FileEntry, rule: &'static Rule, report: &mut Re
 fn reward(facts: &Facts<'_>, root: &[u8], test: &[u8], script: &Script, report: &mut Report<'_>) {
     // What was not kept may mention it.
     let says = |content: Option<&[u8]>| {
-        content
-            .map(String::from_utf8_lossy)
-            .is_none_or(|text| text.contains("reward") || text.contains("/logs/verifier"))
+        content.is_none_or(|content| holds(content, "reward") || holds(content, "/logs/verifier"))
     };
     let mentions = |file: &FileEntry| match &file.archive {
         Some(archive) => archive
@@ -132,8 +130,10 @@ fn reward(facts: &Facts<'_>, root: &[u8], test: &[u8], script: &Script, report: 
         None => says(file.content.as_deref()),
     };
     let own = [root, b"tests"].concat();
-    let mut files =
-        facts.view.files_below(&own).chain(facts.view.files_below(b"tests")).map(|(_, file)| file);
+    // Mostly the script itself does.
+    let script_itself = facts.view.file(test);
+    let beside = facts.view.files_below(&own).chain(facts.view.files_below(b"tests")).map(|(_, file)| file);
+    let mut files = script_itself.into_iter().chain(beside);
     let separate = facts.view.task_config().is_some_and(|config| config.verifier.environment.is_some());
     if !separate && !files.any(mentions) {
         report.add(&REWARD_NOT_WRITTEN, Place::file(test), "no file beside it mentions a reward either");

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use image::dockerfile::{Command, Dockerfile, Instruction};
+use memchr::memmem;
 use record::Severity;
 use task::patch::Patch;
 use task::tree::{Entry, Tree};
 
 use crate::facts::{DOCKERFILE, Facts};
-use crate::lines::file_name;
+use crate::lines::{file_name, holds};
 use crate::report::{Place, Report};
 use crate::rule::{Family, Rule};
 use crate::view::TaskView;
@@ -60,15 +61,10 @@ fn is_patch(path: &[u8]) -> bool {
     path.ends_with(b".patch") || path.ends_with(b".diff")
 }
 
-fn holds(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|found| found == word)
-}
-
 /// Whether the image is made with any patch; which one is not asked.
 fn applies_patches(dockerfile: &Dockerfile, view: &TaskView) -> bool {
-    let applies = |text: &[u8]| {
-        [&b"git apply"[..], b"git am", b"patch -", b"patch <"].into_iter().any(|word| holds(text, word))
-    };
+    let applies =
+        |text: &[u8]| ["git apply", "git am", "patch -", "patch <"].iter().any(|word| holds(text, word));
     let in_run = dockerfile.steps.iter().any(|step| match &step.instruction {
         Instruction::Run { command: Command::Shell(text), .. } => applies(text.as_bytes()),
         Instruction::Run { command: Command::Exec(words), .. } => applies(words.join(" ").as_bytes()),
@@ -86,7 +82,7 @@ fn is_named(view: &TaskView, patch: &[u8]) -> bool {
     view.files().any(|(path, file)| {
         path != DOCKERFILE
             && path != patch
-            && file.content.as_deref().is_some_and(|text| holds(text, file_name(patch)))
+            && file.content.as_deref().is_some_and(|text| memmem::find(text, file_name(patch)).is_some())
     })
 }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use record::Severity;
 
 use crate::facts::Facts;
-use crate::lines::numbered;
+use crate::lines::lines_with;
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
-use crate::shell::{Command, Word, read_script};
+use crate::shell::{Command, Script, Word};
 
 pub(super) const RULES: &[&Rule] = &[&VERIFIER_NETWORK, &VERIFIER_UNPINNED];
 
@@ -40,21 +40,18 @@ const VERIFIER_UNPINNED: Rule = Rule {
 pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
     for root in facts.view.roots() {
         let folder = [root.as_slice(), b"tests"].concat();
-        for (path, _) in facts.view.files_below(&folder) {
-            let judge = match path.rsplit(|&b| b == b'.').next() {
-                Some(b"sh") => script,
-                Some(b"py") => python,
-                _ => continue,
-            };
-            if let Some(text) = facts.view.text(path) {
-                judge(path, &text, report);
+        for (path, file) in facts.view.files_below(&folder) {
+            if let Some(script) = facts.scripts.get(path) {
+                shell(path, script, report);
+            } else if let Some(content) = file.content.as_deref().filter(|_| path.ends_with(b".py")) {
+                python(path, content, report);
             }
         }
     }
 }
 
 /// Looks for calls that fetch a literal address, line by line; words in comments and texts do not end in a bracket.
-fn python(path: &[u8], text: &str, report: &mut Report<'_>) {
+fn python(path: &[u8], content: &[u8], report: &mut Report<'_>) {
     const CALLS: &[&str] = &[
         "urlopen(",
         "urlretrieve(",
@@ -65,12 +62,11 @@ fn python(path: &[u8], text: &str, report: &mut Report<'_>) {
         "httpx.post(",
         "urllib3.request(",
     ];
-    // Most programs do neither, and looking at the whole is quicker than looking at lines.
-    let (addresses, installs) = (text.contains("://"), text.contains("install"));
-    if !addresses && !installs {
-        return;
-    }
-    for (number, line) in numbered(text).filter(|(_, line)| !line.trim_start().starts_with('#')) {
+    for (number, line) in lines_with(content, &["://", "install"]) {
+        let line = String::from_utf8_lossy(line);
+        if line.trim_start().starts_with('#') {
+            continue;
+        }
         let fetches = || {
             CALLS.iter().find_map(|call| {
                 let address = foreign_address(&line[line.find(call)? + call.len()..])?;
@@ -78,9 +74,9 @@ fn python(path: &[u8], text: &str, report: &mut Report<'_>) {
                 Some(format!("`{}` fetches {}", call.trim_end_matches('('), quoted(&address[..end])))
             })
         };
-        let found = if addresses && line.contains("://") {
+        let found = if line.contains("://") {
             fetches()
-        } else if installs && line.contains("install") && installs_a_package(line) {
+        } else if installs_a_package(&line) {
             Some("`pip install`".to_owned())
         } else {
             None
@@ -91,8 +87,7 @@ fn python(path: &[u8], text: &str, report: &mut Report<'_>) {
     }
 }
 
-fn script(path: &[u8], text: &str, report: &mut Report<'_>) {
-    let script = read_script(text);
+fn shell(path: &[u8], script: &Script, report: &mut Report<'_>) {
     let mut fetches: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     let mut unpinned: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
     for command in &script.commands {
@@ -299,6 +294,7 @@ fn is_file_or_address(package: &str) -> bool {
 mod tests {
     use super::super::testing::{findings, found_with, own_findings, task_with};
     use super::*;
+    use crate::shell::read_script;
 
     fn script(body: &str) -> String {
         format!("#!/bin/bash\n{body}\necho 1 > /logs/verifier/reward.txt\n")

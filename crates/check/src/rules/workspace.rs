@@ -9,7 +9,7 @@ use task::tree::{Entry, Tree};
 
 use crate::facts::Facts;
 use crate::instance::{self, Instance};
-use crate::lines::{MIN_CONTENT, alike, solid};
+use crate::lines::{MIN_CONTENT, alike, beginning, solid};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 use crate::view::{Archive, Member, MemberKind};
@@ -109,15 +109,13 @@ fn touched(patch: &Patch, members: &BTreeMap<&[u8], &Member>) -> Option<Tree> {
 }
 
 fn copies(changed: &[u8], repaired: &[u8], path: &[u8], workspace: &Archive, report: &mut Report<'_>) {
-    let weight = solid(repaired);
+    let (first, weight) = (beginning(repaired), solid(repaired));
     if weight < MIN_CONTENT {
         return;
     }
-    let is_copy = |member: &&Member| {
-        member.solid == weight
-            && member.path != changed
-            && member.content.as_deref().is_some_and(|content| alike(content, repaired))
-    };
+    let like =
+        |content: &[u8]| beginning(content) == first && solid(content) == weight && alike(content, repaired);
+    let is_copy = |member: &&Member| member.path != changed && member.content.as_deref().is_some_and(like);
     for copy in workspace.members.iter().filter(is_copy) {
         let message =
             format!("its member `{}` is {} as it is after the fix", printable(&copy.path), quoted(changed));

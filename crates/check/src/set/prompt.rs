@@ -48,11 +48,7 @@ impl Prompt {
         let mut runs: Vec<u32> = words.windows(RUN.min(words.len())).map(|run| hash_of(run) as u32).collect();
         runs.sort_unstable();
         runs.dedup();
-        let smallest = |number: usize| {
-            let seed = mix(number as u64 + 1) | 1;
-            runs.iter().map(|run| (mix(u64::from(*run).wrapping_mul(seed)) >> 32) as u32).min().unwrap_or(0)
-        };
-        let signature = (0..HASHES).map(smallest).collect();
+        let signature = signature(&runs).to_vec();
         Self { runs, words: if words.len() < SHORT { words } else { Vec::new() }, names, signature }
     }
 
@@ -94,6 +90,35 @@ impl Prompt {
         let alike = common_runs * 5 >= all_runs * 4 || one_word;
         (alike && common_names * 10 >= all_names * 9).then_some((common_runs * 1000 / all_runs) as u16)
     }
+}
+
+/// The smallest value of each hash function over the runs.
+///
+/// A run is spread over 32 bits first; each function then multiplies by an odd number and adds another, which the compiler does for
+/// many functions at once.
+fn signature(runs: &[u32]) -> [u32; HASHES] {
+    let mut smallest = [u32::MAX; HASHES];
+    for run in runs {
+        let spread = (mix(u64::from(*run)) >> 32) as u32;
+        for (least, (factor, summand)) in smallest.iter_mut().zip(FACTORS.iter().zip(&SUMMANDS)) {
+            *least = (*least).min(spread.wrapping_mul(*factor).wrapping_add(*summand));
+        }
+    }
+    smallest
+}
+
+const FACTORS: [u32; HASHES] = numbers(1);
+const SUMMANDS: [u32; HASHES] = numbers(0);
+
+/// Numbers that look random, odd ones where `odd` is 1.
+const fn numbers(odd: u32) -> [u32; HASHES] {
+    let mut numbers = [0; HASHES];
+    let mut at = 0;
+    while at < HASHES {
+        numbers[at] = (mix(at as u64 * 2 + odd as u64 + 1) >> 32) as u32 | odd;
+        at += 1;
+    }
+    numbers
 }
 
 /// How many values two ascending lists share, and how many there are in both together.
@@ -169,7 +194,7 @@ impl Hasher for Fnv {
 }
 
 /// The finaliser of SplitMix64: every bit of the result depends on every bit of the value.
-fn mix(value: u64) -> u64 {
+const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)

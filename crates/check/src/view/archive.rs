@@ -2,18 +2,16 @@
 //!
 //! Nothing is unpacked and nothing refused: hostile names and links are kept as they are for the rules to judge.
 
-use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
+use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use ident::Digest;
 use tar::EntryType;
 use task::printable;
 
 use super::model::{Archive, Member, MemberKind};
-use crate::lines::solid;
+use crate::lines::file_name;
 
 /// More members than any workspace has.
 const MAX_MEMBERS: usize = 100_000;
@@ -24,12 +22,16 @@ const MAX_CONTENT: u64 = 256 << 10;
 /// Packs of git objects and their indexes are kept up to this size.
 const MAX_PACK: u64 = 32 << 20;
 
-/// Archives that are not in memory yet are read in pieces of this size.
+/// Archives that are not in memory are read in pieces of this size.
 const BUFFER: usize = 128 << 10;
+/// Length of a block of an archive.
+const BLOCK: u64 = 512;
+/// How a file begins that is compressed with gzip.
+const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// Whether a file of this name is taken for an archive.
-pub(super) fn looks_like(path: &Path) -> bool {
-    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default().to_ascii_lowercase();
+/// Whether a file at this path is taken for an archive.
+pub(super) fn looks_like(path: &[u8]) -> bool {
+    let name = file_name(path).to_ascii_lowercase();
     [&b".tar"[..], b".tar.gz", b".tgz"].iter().any(|end| name.ends_with(end))
 }
 
@@ -37,18 +39,40 @@ pub(super) fn looks_like(path: &Path) -> bool {
 /// taken off it. Only an error of the reader itself is an error: an archive that is damaged is cut short and says so.
 pub(super) fn read(reader: impl Read, budget: &mut u64) -> io::Result<Archive> {
     let mut reader = BufReader::with_capacity(BUFFER, reader);
-    let gzip = reader.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+    let gzip = reader.fill_buf()?.starts_with(GZIP);
     let reader: Box<dyn Read> = if gzip { Box::new(MultiGzDecoder::new(reader)) } else { Box::new(reader) };
     let mut archive = Archive::default();
     let mut tar = tar::Archive::new(reader.take(MAX_BYTES));
-    if let Err(error) = members(&mut tar, &mut archive.members, budget) {
+    let entries = tar.entries();
+    if let Err(error) = entries.and_then(|entries| members(entries, None, &mut archive.members, budget)) {
         archive.cut = Some(error.to_string());
     }
     Ok(archive)
 }
 
-fn members(tar: &mut tar::Archive<impl Read>, members: &mut Vec<Member>, budget: &mut u64) -> io::Result<()> {
-    for entry in tar.entries()? {
+/// As [`read`], of an archive that is in memory; the contents of its members are parts of it.
+pub(super) fn read_whole(bytes: &Bytes, budget: &mut u64) -> io::Result<Archive> {
+    if bytes.starts_with(GZIP) {
+        return read(bytes.as_ref(), budget);
+    }
+    let mut archive = Archive::default();
+    let mut tar = tar::Archive::new(Cursor::new(bytes.as_ref()));
+    let entries = tar.entries_with_seek();
+    if let Err(error) =
+        entries.and_then(|entries| members(entries, Some(bytes), &mut archive.members, budget))
+    {
+        archive.cut = Some(error.to_string());
+    }
+    Ok(archive)
+}
+
+fn members<R: Read>(
+    entries: tar::Entries<'_, R>,
+    whole: Option<&Bytes>,
+    members: &mut Vec<Member>,
+    budget: &mut u64,
+) -> io::Result<()> {
+    for entry in entries {
         let mut entry = entry?;
         if members.len() == MAX_MEMBERS {
             return Err(io::Error::other(format!("it holds more than {MAX_MEMBERS} members")));
@@ -64,26 +88,45 @@ fn members(tar: &mut tar::Archive<impl Read>, members: &mut Vec<Member>, budget:
             EntryType::Char | EntryType::Block | EntryType::Fifo => MemberKind::Special,
             _ => MemberKind::File,
         };
-        let (mut content, mut digest, mut weight) = (None, None, size);
+        // A file with holes is shorter in the archive than it is.
+        let whole = whole.filter(|_| !entry.header().entry_type().is_gnu_sparse());
+        let (mut content, mut digest) = (None, None);
         if kind == MemberKind::File {
-            let mut reader = Counted { inner: &mut entry, read: 0 };
             let packed = path.ends_with(b".pack") || path.ends_with(b".idx");
             let limit = if packed { MAX_PACK } else { MAX_CONTENT };
-            if size <= limit && size <= *budget {
-                let mut bytes = Vec::with_capacity(size as usize);
-                reader.read_to_end(&mut bytes)?;
-                *budget = budget.saturating_sub(bytes.len() as u64);
-                weight = solid(&bytes);
-                content = Some(bytes);
+            let kept = size <= limit && size <= *budget;
+            let broken = || io::Error::other(format!("it breaks off inside `{}`", printable(&path)));
+            if let Some(bytes) = whole {
+                let begin = entry.raw_file_position();
+                let range = begin as usize..begin.saturating_add(size) as usize;
+                let part = bytes.get(range.clone()).ok_or_else(broken)?;
+                if kept {
+                    content = Some(bytes.slice(range));
+                } else {
+                    digest = Some(Digest::of(part));
+                }
             } else {
-                digest = Some(Digest::of_reader(&mut reader)?);
+                let mut reader = Counted { inner: &mut entry, read: 0 };
+                if kept {
+                    let mut bytes = Vec::with_capacity(size as usize);
+                    reader.read_to_end(&mut bytes)?;
+                    content = Some(Bytes::from(bytes));
+                } else {
+                    digest = Some(Digest::of_reader(&mut reader)?);
+                }
+                // A reader of an archive that breaks off inside a member simply ends.
+                if reader.read < size {
+                    return Err(broken());
+                }
             }
-            // A reader of an archive that breaks off inside a member simply ends.
-            if reader.read < size {
-                return Err(io::Error::other(format!("it breaks off inside `{}`", printable(&path))));
-            }
+            *budget = budget.saturating_sub(content.as_ref().map_or(0, |bytes| bytes.len() as u64));
         }
-        members.push(Member { path, kind, size, content, digest, solid: weight });
+        let end = entry.raw_file_position().saturating_add(size.next_multiple_of(BLOCK));
+        members.push(Member { path, kind, size, content, digest });
+        // Who steps over what is missing does not see that it is.
+        if whole.is_some_and(|bytes| end > bytes.len() as u64) {
+            return Err(io::Error::other("it breaks off behind a member"));
+        }
     }
     Ok(())
 }
@@ -138,16 +181,20 @@ mod tests {
         assert_eq!(archive.members[0].content.as_deref(), Some(&b"one"[..]));
         assert_eq!(archive.members[1].content, None);
         assert_eq!(archive.members[1].digest, Some(Digest::of(vec![7; MAX_CONTENT as usize + 1])));
-        assert_eq!((archive.members[0].solid, archive.members[1].solid), (3, MAX_CONTENT + 1));
+        assert_eq!(archive, read_whole(&Bytes::from(plain), &mut (1 << 20)).unwrap());
         assert_eq!(budget, (1 << 20) - 3);
     }
 
     #[test]
     fn damage_cuts_the_list_short() {
         let whole = tar_of(&[("a", b"one"), ("b", &[1; 4000])]);
-        let archive = read(&whole[..1700], &mut (1 << 20)).unwrap();
-        assert_eq!(archive.members.len(), 1);
-        assert!(archive.cut.is_some());
+        for (end, members) in [(200, 0), (513, 0), (600, 1), (1100, 1), (1700, 1), (5536, 2), (5600, 2)] {
+            let pieces = read(&whole[..end], &mut (1 << 20)).unwrap();
+            let memory = read_whole(&Bytes::copy_from_slice(&whole[..end]), &mut (1 << 20)).unwrap();
+            for archive in [pieces, memory] {
+                assert_eq!((archive.members.len(), archive.cut.is_some()), (members, true), "{end}");
+            }
+        }
         assert!(read(&b"no archive at all"[..], &mut 0).unwrap().cut.is_some());
     }
 
@@ -156,7 +203,7 @@ mod tests {
         for (name, wanted) in
             [("w.tar", true), ("w.TAR.GZ", true), ("w.tgz", true), ("w.tar.bz2", false), ("tar", false)]
         {
-            assert_eq!(looks_like(Path::new(name)), wanted, "{name}");
+            assert_eq!(looks_like(format!("environment/{name}").as_bytes()), wanted, "{name}");
         }
     }
 }

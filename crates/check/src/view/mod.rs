@@ -1,6 +1,7 @@
 //! A task directory as the rules see it: read once, under bounds, links looked at and not followed.
 
 mod archive;
+mod buffer;
 mod model;
 mod read;
 

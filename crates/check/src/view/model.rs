@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use ident::Digest;
 use task::MissingPart;
 use task::config::{ConfigError, ConfigReading, TaskConfig};
@@ -61,12 +62,9 @@ pub struct FileEntry {
     /// Whether the owner may execute it.
     pub executable: bool,
     /// The content, of files that are small enough and no archives.
-    pub content: Option<Vec<u8>>,
+    pub content: Option<Bytes>,
     /// Digest of a content that was not kept and is no archive.
     pub digest: Option<Digest>,
-    /// How many bytes of the content are neither blanks nor control characters; all of them, where it was not kept or is
-    /// an archive.
-    pub solid: u64,
     /// The members, where the file is a tar archive: they stand for its content.
     pub archive: Option<Archive>,
 }
@@ -90,11 +88,9 @@ pub struct Member {
     /// Size in bytes.
     pub size: u64,
     /// The content, of small regular files.
-    pub content: Option<Vec<u8>>,
+    pub content: Option<Bytes>,
     /// Digest of a content that was not kept.
     pub digest: Option<Digest>,
-    /// How many bytes of the content are neither blanks nor control characters; all of them, where it was not kept.
-    pub solid: u64,
 }
 
 /// Kinds of archive members.
@@ -144,12 +140,16 @@ impl TaskView {
     }
 
     /// Every regular file below the directory `folder`, with its path from the task's root.
-    pub fn files_below<'a>(&'a self, folder: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a FileEntry)> {
+    pub fn files_below<'a>(
+        &'a self,
+        folder: &[u8],
+    ) -> impl Iterator<Item = (&'a [u8], &'a FileEntry)> + use<'a> {
+        let folder = [folder, b"/"].concat();
         self.entries
-            .range(folder.to_vec()..)
-            .take_while(move |(path, _)| path.starts_with(folder))
-            .filter_map(move |(path, entry)| match entry {
-                Entry::File(file) if path.get(folder.len()) == Some(&b'/') => Some((path.as_slice(), file)),
+            .range(folder.clone()..)
+            .take_while(move |(path, _)| path.starts_with(&folder))
+            .filter_map(|(path, entry)| match entry {
+                Entry::File(file) => Some((path.as_slice(), file)),
                 _ => None,
             })
     }
@@ -174,9 +174,8 @@ mod tests {
             Entry::File(FileEntry {
                 size: 0,
                 executable: false,
-                content: Some(Vec::new()),
+                content: Some(Bytes::new()),
                 digest: None,
-                solid: 0,
                 archive: None,
             })
         };

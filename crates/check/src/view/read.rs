@@ -1,21 +1,23 @@
 //! Reads a directory into a view.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::{self, Read, Seek};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
 
+use bytes::Bytes;
 use ident::Digest;
-use rustix::fs::OFlags;
-use task::{TaskError, inspect_task, printable};
-use walkdir::WalkDir;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, readlinkat, statat};
+use rustix::io::Errno;
+use task::{Inspection, Listed, TaskError, inspect_listed, inspect_task, printable};
 
 use super::archive;
+use super::buffer;
 use super::model::{ConfigState, Entry, FileEntry, TaskView};
 use crate::check::CheckError;
-use crate::lines::solid;
 
 /// More entries than any real task holds.
 const MAX_ENTRIES: usize = 200_000;
@@ -36,23 +38,21 @@ impl TaskView {
         if !std::fs::symlink_metadata(path).map_err(io)?.is_dir() {
             return Err(CheckError::NotADirectory { path: path.to_owned() });
         }
-        // The name of `.` or `x/..` is that of the directory itself.
-        let canonical = std::fs::canonicalize(path).map_err(io)?;
-        let name = canonical.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default();
-        let mut walk = Walk { entries: BTreeMap::new(), kept: 0, cut: Vec::new() };
-        walk.read(path)?;
-        let (config, missing) = match inspect_task(path) {
-            Ok(inspection) => {
-                let config = match (inspection.reading, inspection.config_error) {
+        let mut walk = Walk::begin(path)?;
+        walk.directory(&mut Vec::new(), 1)?;
+        let (config, missing) = match walk.inspect() {
+            Ok(Inspection { reading, config_error, missing, .. }) => {
+                let config = match (reading, config_error) {
                     (Some(reading), _) => ConfigState::Read(Box::new(reading)),
                     (None, Some(error)) => ConfigState::Broken(error),
                     (None, None) => ConfigState::Missing,
                 };
-                (config, inspection.missing)
+                (config, missing)
             }
             Err(TaskError::Io { path, source }) => return Err(CheckError::Io { path, source }),
             Err(error) => (ConfigState::Unreadable(error.to_string()), Vec::new()),
         };
+        let name = name_of(path).map_err(io)?;
         Ok(Self { name, entries: walk.entries, config, missing, cut: walk.cut })
     }
 
@@ -64,86 +64,172 @@ impl TaskView {
     }
 }
 
-struct Walk {
+/// The name of a directory that is no link; that of `.` or `x/..` is that of the directory itself.
+fn name_of(path: &Path) -> io::Result<Vec<u8>> {
+    let name = match path.components().next_back() {
+        Some(Component::Normal(name)) => Some(name.as_bytes().to_vec()),
+        _ => std::fs::canonicalize(path)?.file_name().map(|name| name.as_bytes().to_vec()),
+    };
+    Ok(name.unwrap_or_default())
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    top: OwnedFd,
     entries: BTreeMap<Vec<u8>, Entry>,
+    /// Bytes of content that are kept.
     kept: u64,
+    /// Bytes of archives in memory, their members that are not kept included.
+    held: u64,
     cut: Vec<String>,
 }
 
-impl Walk {
-    fn read(&mut self, root: &Path) -> Result<(), CheckError> {
-        for found in WalkDir::new(root).min_depth(1).max_depth(MAX_DEPTH).sort_by_file_name() {
-            let found = found.map_err(|error| CheckError::Io {
-                path: error.path().unwrap_or(root).to_owned(),
-                source: error.into_io_error().unwrap_or_else(|| io::Error::other("links form a cycle")),
-            })?;
+impl<'a> Walk<'a> {
+    fn begin(root: &'a Path) -> Result<Self, CheckError> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let top = openat(CWD, root, flags, Mode::empty())
+            .map_err(|error| CheckError::Io { path: root.to_owned(), source: error.into() })?;
+        Ok(Self { root, top, entries: BTreeMap::new(), kept: 0, held: 0, cut: Vec::new() })
+    }
+
+    fn failed(&self, relative: &[u8], source: impl Into<io::Error>) -> CheckError {
+        let path = if relative.is_empty() { self.root.to_owned() } else { self.root.join(os(relative)) };
+        CheckError::Io { path, source: source.into() }
+    }
+
+    fn open(&self, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let place = if relative.is_empty() { b"." } else { relative };
+        openat(&self.top, place, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    /// Reads the directory at `path` and everything below it, in order of names. `depth` is that of its entries.
+    fn directory(&mut self, path: &mut Vec<u8>, depth: usize) -> Result<(), CheckError> {
+        let listed = self.names(path).map_err(|error| self.failed(path, error))?;
+        let above = path.len();
+        for (name, kind) in listed {
             if self.entries.len() == MAX_ENTRIES {
-                self.cut.push(format!("it holds more than {MAX_ENTRIES} files and directories"));
-                break;
-            }
-            let relative =
-                found.path().strip_prefix(root).unwrap_or(found.path()).as_os_str().as_bytes().to_vec();
-            let io = |source| CheckError::Io { path: found.path().to_owned(), source };
-            let kind = found.file_type();
-            let entry = if kind.is_dir() {
-                if found.depth() == MAX_DEPTH {
-                    let path = printable(&relative);
-                    self.cut.push(format!("`{path}` is nested deeper than {MAX_DEPTH} directories"));
+                if self.cut.last().is_none_or(|why| !why.starts_with("it holds more than")) {
+                    self.cut.push(format!("it holds more than {MAX_ENTRIES} files and directories"));
                 }
-                Entry::Directory
-            } else if kind.is_symlink() {
-                let target = std::fs::read_link(found.path()).map_err(io)?;
-                Entry::Link { target: target.into_os_string().into_vec() }
-            } else if kind.is_file() {
-                Entry::File(self.file(found.path()).map_err(io)?)
-            } else if kind.is_fifo() {
-                Entry::Special { kind: "pipe" }
-            } else if kind.is_socket() {
-                Entry::Special { kind: "socket" }
-            } else {
-                Entry::Special { kind: "device" }
-            };
-            self.entries.insert(relative, entry);
+                return Ok(());
+            }
+            if above > 0 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&name);
+            self.entry(path, kind, depth)?;
+            path.truncate(above);
         }
         Ok(())
     }
 
-    fn file(&mut self, path: &Path) -> io::Result<FileEntry> {
+    fn entry(&mut self, path: &mut Vec<u8>, kind: FileType, depth: usize) -> Result<(), CheckError> {
+        let entry = match kind {
+            FileType::Directory => {
+                self.entries.insert(path.clone(), Entry::Directory);
+                if depth < MAX_DEPTH {
+                    return self.directory(path, depth + 1);
+                }
+                let path = printable(path);
+                self.cut.push(format!("`{path}` is nested deeper than {MAX_DEPTH} directories"));
+                return Ok(());
+            }
+            FileType::Symlink => {
+                let target = readlinkat(&self.top, path.as_slice(), Vec::new());
+                Entry::Link { target: target.map_err(|error| self.failed(path, error))?.into_bytes() }
+            }
+            FileType::RegularFile => Entry::File(self.file(path).map_err(|error| self.failed(path, error))?),
+            FileType::Fifo => Entry::Special { kind: "pipe" },
+            FileType::Socket => Entry::Special { kind: "socket" },
+            _ => Entry::Special { kind: "device" },
+        };
+        self.entries.insert(path.clone(), entry);
+        Ok(())
+    }
+
+    /// The names in a directory with their kinds, in order.
+    fn names(&self, path: &[u8]) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
+        let directory = self.open(path, OFlags::DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => {
+                    FileType::from_raw_mode(statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode)
+                }
+                kind => kind,
+            };
+            names.push((name.to_bytes().to_vec(), kind));
+        }
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        Ok(names)
+    }
+
+    fn file(&mut self, path: &[u8]) -> io::Result<FileEntry> {
         // Somebody may have put a link or a pipe in its place since it was looked at: neither is followed or waited for.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let mut file = File::from(self.open(path, OFlags::NONBLOCK)?);
         let opened = file.metadata()?;
         if !opened.is_file() {
             return Err(io::Error::other("it changed while it was read"));
         }
-        let mut entry = FileEntry {
-            size: opened.len(),
-            executable: opened.mode() & 0o100 != 0,
-            content: None,
-            digest: None,
-            solid: opened.len(),
-            archive: None,
-        };
+        let size = opened.len();
+        let executable = opened.mode() & 0o100 != 0;
+        let mut entry = FileEntry { size, executable, content: None, digest: None, archive: None };
         if archive::looks_like(path) {
             let mut budget = MAX_TOTAL.saturating_sub(self.kept);
-            entry.archive = Some(archive::read(file, &mut budget)?);
+            let whole = if self.held + size <= MAX_TOTAL { buffer::read(&mut file, size)? } else { None };
+            entry.archive = Some(match whole {
+                Some(bytes) => {
+                    self.held += size;
+                    archive::read_whole(&bytes, &mut budget)?
+                }
+                None => {
+                    file.rewind()?;
+                    archive::read(file, &mut budget)?
+                }
+            });
             self.kept = MAX_TOTAL - budget;
             return Ok(entry);
         }
-        if opened.len() <= MAX_CONTENT && self.kept + opened.len() <= MAX_TOTAL {
-            let mut content = Vec::with_capacity(opened.len() as usize + 1);
+        if size <= MAX_CONTENT && self.kept + size <= MAX_TOTAL {
+            let mut content = Vec::with_capacity(size as usize + 1);
             (&mut file).take(MAX_CONTENT + 1).read_to_end(&mut content)?;
-            entry.content = Some(content).filter(|content| content.len() as u64 <= MAX_CONTENT);
+            entry.content = Some(Bytes::from(content)).filter(|content| content.len() as u64 <= MAX_CONTENT);
         }
         if let Some(content) = &entry.content {
             self.kept += content.len() as u64;
-            entry.solid = solid(content);
         } else {
             file.rewind()?;
             entry.digest = Some(Digest::of_reader(&mut file)?);
         }
         Ok(entry)
     }
+
+    /// What the task says about itself, from what was just read where that is enough: without links, and with a
+    /// configuration that was kept.
+    fn inspect(&self) -> Result<Inspection, TaskError> {
+        let mut listed = Vec::with_capacity(self.entries.len());
+        for (path, entry) in &self.entries {
+            listed.push((
+                path.as_slice(),
+                match entry {
+                    Entry::Directory => Listed::Directory,
+                    Entry::File(FileEntry { content, .. }) => Listed::File(content.as_deref()),
+                    Entry::Link { .. } | Entry::Special { .. } => return inspect_task(self.root),
+                },
+            ));
+        }
+        let known = if self.cut.is_empty() { inspect_listed(listed) } else { None };
+        known.map_or_else(|| inspect_task(self.root), Ok)
+    }
+}
+
+fn os(bytes: &[u8]) -> PathBuf {
+    std::ffi::OsString::from_vec(bytes.to_vec()).into()
 }
 
 #[cfg(test)]
