@@ -16,6 +16,7 @@ mod manifest;
 mod overlay;
 mod sources;
 mod stack;
+mod tar_file;
 mod uses;
 mod writer;
 

@@ -17,7 +17,7 @@ pub(crate) const MAX_MANIFEST: u64 = 4 << 20;
 /// Largest image configuration that is read, in bytes.
 pub(crate) const MAX_CONFIG: u64 = 8 << 20;
 /// Most layers of one image; overlayfs stacks 500.
-const MAX_LAYERS: usize = 400;
+pub(crate) const MAX_LAYERS: usize = 400;
 
 /// Manifest and index types that can be read, for an `Accept` header.
 pub(crate) const ACCEPTED: [&str; 4] = [
@@ -124,6 +124,18 @@ pub(crate) struct Written {
     /// The type that it gives itself.
     pub(crate) media_type: Option<String>,
     pub(crate) document: Document,
+}
+
+impl Written {
+    /// Its media type: what it says itself, else what led to it says, else what its kind is called.
+    pub(crate) fn kind(self, said: &str) -> String {
+        let called = match self.document {
+            Document::Index(_) => ACCEPTED[0],
+            Document::Manifest(_) => ACCEPTED[2],
+        };
+        let said = ACCEPTED.contains(&said).then(|| said.to_owned());
+        self.media_type.or(said).unwrap_or_else(|| called.to_owned())
+    }
 }
 
 /// Reads a manifest or an index, told by what it holds.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use tokio::runtime::Handle;
 
-use crate::blobs::FetchedImage;
+use crate::blobs::{FetchedImage, LayoutBlobs};
 use crate::dockerfile::Resolve;
 use crate::host::{self, HostImage};
 use crate::layout::Layout;
@@ -114,10 +114,11 @@ impl ImageSources {
         let reference = self.substituted(reference)?;
         let ImageRef::Remote(remote) = &reference else { return Ok(None) };
         match self.fetch(&reference, remote)? {
-            (fetched, Some(layout)) => BaseImage::read(fetched, layout.blobs(), None).map(Some),
+            (fetched, Some(layout)) => BaseImage::fetched(fetched, layout.blobs().clone(), None).map(Some),
             (fetched, None) => {
                 let (registry, _) = self.registry.as_ref().expect("it was just pulled from there");
-                BaseImage::read(fetched, registry.cache(), Some(remote)).map(Some)
+                let blobs = LayoutBlobs::Directory(registry.cache().clone());
+                BaseImage::fetched(fetched, blobs, Some(remote)).map(Some)
             }
         }
     }
@@ -128,20 +129,14 @@ impl ImageSources {
         reference: &ImageRef,
         remote: &RemoteRef,
     ) -> Result<(FetchedImage, Option<&Layout>), ImageError> {
-        let (full, familiar) = (reference.to_string(), reference.familiar());
         for layout in &self.layouts {
-            for name in layout.names() {
-                let is_it = name == full
-                    || name == familiar
-                    || name.parse::<ImageRef>().is_ok_and(|n| n == *reference);
-                if is_it {
-                    return Ok((layout.load(Some(&name), &self.store, &self.limits)?, Some(layout)));
-                }
+            if let Some(name) = layout.name_of(reference) {
+                return Ok((layout.load(Some(&name), &self.store, &self.limits)?, Some(layout)));
             }
         }
         let Some((registry, runtime)) = &self.registry else {
             return Err(ImageError::NotFound {
-                reference: full,
+                reference: reference.to_string(),
                 reason: "no layout has it, and no registry may be asked".to_owned(),
             });
         };

@@ -78,6 +78,7 @@ const RECIPE: Shape = Table(&[
             ("overwrite", Value),
             ("hash_version", Value),
             ("platform", Value),
+            ("sources", Value),
         ]),
     ),
     (

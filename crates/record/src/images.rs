@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use ident::Digest;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,86 @@ pub struct ShardConfig {
     /// The one platform of an image that is wanted, `OS/ARCHITECTURE` or `OS/ARCHITECTURE/VARIANT`; every one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
+    /// Where bases are looked for on this machine, in this order, before their own registries are asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<ImageSource>,
+}
+
+/// A place on this machine that has images. Its text is a transport and a path, as other tools for images write it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ImageSource {
+    /// `oci:PATH`: a directory in OCI image layout.
+    Layout(String),
+    /// `oci-archive:PATH`: a tar archive of such a directory.
+    LayoutArchive(String),
+    /// `docker-daemon:`: the store of the container daemon.
+    Daemon,
+}
+
+/// A text that names no source of images.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no source of images; write `oci:DIRECTORY`, `oci-archive:FILE.tar` or `docker-daemon:`")]
+pub struct ImageSourceError(String);
+
+impl ImageSource {
+    /// Whether a text that names where an image comes from begins like one of these.
+    pub fn is_prefix_of(text: &str) -> bool {
+        [LAYOUT, LAYOUT_ARCHIVE, DAEMON].iter().any(|transport| text.starts_with(transport))
+    }
+
+    /// The name of an image in this source: the source's own text and the image's name, with a colon between them.
+    pub fn name(&self, image: &str) -> String {
+        match self {
+            Self::Daemon => format!("{self}{image}"),
+            Self::Layout(_) | Self::LayoutArchive(_) => format!("{self}:{image}"),
+        }
+    }
+}
+
+const LAYOUT: &str = "oci:";
+const LAYOUT_ARCHIVE: &str = "oci-archive:";
+const DAEMON: &str = "docker-daemon:";
+
+impl FromStr for ImageSource {
+    type Err = ImageSourceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let path = |transport: &str| text.strip_prefix(transport).filter(|path| !path.is_empty());
+        if text == DAEMON {
+            Ok(Self::Daemon)
+        } else if let Some(path) = path(LAYOUT_ARCHIVE) {
+            Ok(Self::LayoutArchive(path.to_owned()))
+        } else if let Some(path) = path(LAYOUT) {
+            Ok(Self::Layout(path.to_owned()))
+        } else {
+            Err(ImageSourceError(text.to_owned()))
+        }
+    }
+}
+
+impl TryFrom<String> for ImageSource {
+    type Error = ImageSourceError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<ImageSource> for String {
+    fn from(source: ImageSource) -> Self {
+        source.to_string()
+    }
+}
+
+impl fmt::Display for ImageSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Layout(path) => write!(f, "{LAYOUT}{path}"),
+            Self::LayoutArchive(path) => write!(f, "{LAYOUT_ARCHIVE}{path}"),
+            Self::Daemon => f.write_str(DAEMON),
+        }
+    }
 }
 
 /// Where an image belongs.
@@ -166,4 +247,24 @@ pub struct RewriteDocument {
     pub schema: String,
     /// By full reference of a base the copy that a registry was seen to have, with its digest.
     pub bases: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_of_images_are_written_as_they_are_read() {
+        for text in ["oci:mirror/hub", "oci-archive:a b.tar", "docker-daemon:"] {
+            assert_eq!(text.parse::<ImageSource>().unwrap().to_string(), text);
+        }
+        for text in ["", "oci:", "oci-archive:", "docker-daemon:x", "docker://x", "dir:x"] {
+            assert!(text.parse::<ImageSource>().unwrap_err().to_string().contains("oci-archive:"), "{text}");
+        }
+        let name = |source: &str| source.parse::<ImageSource>().unwrap().name("a:1");
+        assert_eq!([name("oci:x"), name("docker-daemon:")], ["oci:x:a:1", "docker-daemon:a:1"]);
+        assert!(
+            ImageSource::is_prefix_of("oci:add") && !ImageSource::is_prefix_of("docker.io/library/oci:1")
+        );
+    }
 }

@@ -16,8 +16,8 @@ mod verdict;
 
 pub use evidence::{ImageState, ImageStatus, RewardMean, Trajectory};
 pub use images::{
-    BuiltImage, ImageBuilds, ImageKind, Overflow, PlacedImage, Placement, RewriteDocument, ShardConfig,
-    UnbuiltImage,
+    BuiltImage, ImageBuilds, ImageKind, ImageSource, ImageSourceError, Overflow, PlacedImage, Placement,
+    RewriteDocument, ShardConfig, UnbuiltImage,
 };
 pub use instance::{Instance, Profile};
 pub use observation::{CheatName, FailureClass, KindError, Limits, Observation, Outcome, Reason, TrialKind};

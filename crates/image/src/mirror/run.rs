@@ -19,7 +19,7 @@ use super::source::{Source, Sources};
 use super::transfer::{Came, Carrier, Errand, Failed};
 use crate::registry::Registry;
 use crate::shards::{Action, Item, ShardPlan, Shards, recheck};
-use crate::{ImageError, ImageRef, RemoteRef};
+use crate::{ImageError, ImageRef, Layout, RemoteRef};
 
 /// How long to wait before a registry that said nothing else is asked whether it allows pulls again.
 const PAUSE: Duration = Duration::from_secs(300);
@@ -33,8 +33,8 @@ const MOST_NEAR: usize = 3;
 /// How a plan is carried out.
 #[derive(Debug, Clone)]
 pub struct MirrorOptions {
-    /// Directories of OCI layouts from which images may come.
-    pub layouts: Vec<PathBuf>,
+    /// OCI layouts from which images may come.
+    pub layouts: Vec<Layout>,
     /// Directory of the journal, one for each registry and namespace.
     pub journal: PathBuf,
     /// Jobs at the same time, at least 1.

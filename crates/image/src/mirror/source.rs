@@ -1,19 +1,19 @@
 //! Where images come from: other registries, and OCI layouts on this machine.
 
-use std::io::Read as _;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{Read as _, Take};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream;
+use record::ImageSource;
 use tokio::io::AsyncReadExt as _;
 
-use crate::blobs::BlobDirectory;
+use crate::blobs::Blobs as _;
 use crate::digest::is_hex64;
 use crate::manifest::{MAX_MANIFEST, broken};
 use crate::registry::{ByteStream, Registry};
-use crate::stack::open_file;
-use crate::{ImageError, ImageRef, RemoteRef};
+use crate::{ImageError, ImageRef, Layout, RemoteRef};
 
 /// What stands in front of the name of an image that is in a layout on this machine, where a plan names the source of an image.
 pub const IN_LAYOUT: &str = "oci:";
@@ -28,8 +28,8 @@ pub(super) enum Source {
     Layouts(Arc<Layouts>),
 }
 
-/// The blobs of all layouts of a project, by digest.
-pub(super) struct Layouts(Vec<BlobDirectory>);
+/// All layouts that a project knows: whichever has a digest gives it.
+pub(super) struct Layouts(Vec<Layout>);
 
 /// Opens what plans name as a source.
 pub(super) struct Sources {
@@ -38,15 +38,14 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    pub(super) fn new(registry: Registry, layouts: &[PathBuf]) -> Self {
-        let layouts = layouts.iter().map(|path| BlobDirectory::new(path)).collect();
-        Self { registry, layouts: Arc::new(Layouts(layouts)) }
+    pub(super) fn new(registry: Registry, layouts: &[Layout]) -> Self {
+        Self { registry, layouts: Arc::new(Layouts(layouts.to_vec())) }
     }
 
-    /// The source that a plan names: a reference, or a name behind [`IN_LAYOUT`]. Content is asked for by digest, so that the name
+    /// The source that a plan names: a reference, or a place on this machine. Content is asked for by digest, so that the name
     /// is for people.
     pub(super) fn open(&self, text: &str) -> Result<Source, ImageError> {
-        if text.starts_with(IN_LAYOUT) {
+        if ImageSource::is_prefix_of(text) {
             return Ok(Source::Layouts(Arc::clone(&self.layouts)));
         }
         let reference: ImageRef = text.parse()?;
@@ -68,16 +67,13 @@ impl Source {
         match self {
             Self::Registry(registry, reference) => registry.manifest_by_digest(reference, digest).await,
             Self::Layouts(layouts) => {
-                let (mut file, size) = layouts.find(digest)?;
-                if size > MAX_MANIFEST {
-                    let what = format!("has {size} bytes; at most {MAX_MANIFEST} are read");
+                let mut file = layouts.find(digest)?;
+                if file.limit() > MAX_MANIFEST {
+                    let what = format!("has {} bytes; at most {MAX_MANIFEST} are read", file.limit());
                     return Err(broken(digest, what));
                 }
                 let mut bytes = Vec::new();
-                file.by_ref()
-                    .take(size)
-                    .read_to_end(&mut bytes)
-                    .map_err(|e| ImageError::io(format!("reading {digest}"), e))?;
+                file.read_to_end(&mut bytes).map_err(|e| ImageError::io(format!("reading {digest}"), e))?;
                 Ok(bytes)
             }
         }
@@ -88,9 +84,9 @@ impl Source {
         match self {
             Self::Registry(registry, reference) => registry.blob_stream(reference, digest).await,
             Self::Layouts(layouts) => {
-                let (file, size) = layouts.find(digest)?;
-                let reading = format!("reading {digest}");
-                let file = tokio::fs::File::from_std(file).take(size);
+                let file = layouts.find(digest)?;
+                let (size, reading) = (file.limit(), format!("reading {digest}"));
+                let file = tokio::fs::File::from_std(file.into_inner()).take(size);
                 Ok(Box::pin(stream::try_unfold((file, reading), async |(mut file, reading)| {
                     let mut piece = Vec::with_capacity(PIECE);
                     let read = (&mut file).take(PIECE as u64).read_to_end(&mut piece).await;
@@ -122,19 +118,16 @@ impl Source {
 }
 
 impl Layouts {
-    /// A blob's file and its length.
-    fn find(&self, digest: &str) -> Result<(std::fs::File, u64), ImageError> {
+    /// A blob, ready to be read.
+    fn find(&self, digest: &str) -> Result<Take<File>, ImageError> {
         let missing = || ImageError::NotFound {
             reference: digest.to_owned(),
             reason: "no layout of this machine has it".to_owned(),
         };
         let hex = digest.strip_prefix("sha256:").filter(|hex| is_hex64(hex)).ok_or_else(missing)?;
-        for blobs in &self.0 {
-            let path = blobs.path(hex);
-            if let Ok(found) = fs_err::symlink_metadata(&path)
-                && found.is_file()
-            {
-                return Ok((open_file(&path)?, found.len()));
+        for layout in &self.0 {
+            if let Some(file) = layout.blobs().find(hex)? {
+                return Ok(file);
             }
         }
         Err(missing())

@@ -1,8 +1,9 @@
 //! What an image is built on, as a registry or a layout describes it.
 
+use ident::Digest;
 use serde_json::Value;
 
-use crate::blobs::{BlobDirectory, FetchedImage};
+use crate::blobs::{Blobs as _, FetchedImage, LayoutBlobs};
 use crate::manifest::{self, Descriptor, Document, MAX_CONFIG, MAX_MANIFEST, broken};
 use crate::{ImageError, RemoteRef, RootImage};
 
@@ -10,50 +11,61 @@ use crate::{ImageError, RemoteRef, RootImage};
 #[derive(Debug, Clone)]
 pub struct BaseImage {
     pub(super) image: RootImage,
-    /// Digest and origin of the manifest, `sha256:...`.
+    /// Digest of the manifest, `sha256:...`.
     pub(super) digest: String,
     pub(super) layers: Vec<Descriptor>,
     pub(super) config: Value,
-    pub(super) place: BasePlace,
+    /// What of it lies in a registry.
+    pub(super) published: Option<Published>,
+    /// Where the rest lies.
+    pub(super) blobs: LayoutBlobs,
 }
 
-/// Where the blobs of a base are.
-#[derive(Debug, Clone)]
-pub(super) enum BasePlace {
-    /// In a registry.
-    Registry(RemoteRef),
-    /// In a directory of blobs.
-    Blobs(BlobDirectory),
+/// An image in a registry with whose layers another begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Published {
+    pub(super) reference: RemoteRef,
+    /// Digest of its manifest, `sha256:...`.
+    pub(super) digest: String,
+    /// How many layers it has.
+    pub(super) layers: usize,
 }
 
 impl BaseImage {
-    /// Reads the documents of an image that was just fetched.
-    pub(crate) fn read(
+    /// Reads the documents of an image that was just fetched, from the registry of a reference or from a layout.
+    pub(crate) fn fetched(
         fetched: FetchedImage,
-        blobs: &BlobDirectory,
+        blobs: LayoutBlobs,
         registry: Option<&RemoteRef>,
     ) -> Result<Self, ImageError> {
-        let digest = fetched.manifest.prefixed();
+        let mut base = Self::read(fetched.image, fetched.manifest, blobs)?;
+        base.published = registry.map(|reference| Published {
+            reference: reference.clone(),
+            digest: base.digest.clone(),
+            layers: base.layers.len(),
+        });
+        Ok(base)
+    }
+
+    /// Reads the documents of an image with this manifest.
+    pub(super) fn read(image: RootImage, manifest: Digest, blobs: LayoutBlobs) -> Result<Self, ImageError> {
+        let digest = manifest.prefixed();
         let place = format!("manifest {digest}");
-        let bytes = blobs.read_whole(fetched.manifest, MAX_MANIFEST)?;
+        let bytes = blobs.read_whole(manifest, MAX_MANIFEST)?;
         let Document::Manifest(found) = manifest::read(&place, &bytes)? else {
             return Err(broken(&place, "is an index, where a manifest was chosen"));
         };
         let config = blobs.read(&found.config, MAX_CONFIG)?;
         let config = serde_json::from_slice(&config)
             .map_err(|e| broken(&place, format!("has no configuration: {e}")))?;
-        let place = match registry {
-            Some(reference) => BasePlace::Registry(reference.clone()),
-            None => BasePlace::Blobs(blobs.clone()),
-        };
-        Ok(Self { image: fetched.image, digest, layers: found.layers, config, place })
+        Ok(Self { image, digest, layers: found.layers, config, published: None, blobs })
     }
 
     /// The same image as a copy of another: its layers are then said to come from there.
     #[must_use]
     pub fn as_copy_of(mut self, original: &RemoteRef) -> Self {
-        if let BasePlace::Registry(reference) = &mut self.place {
-            *reference = original.clone();
+        if let Some(published) = &mut self.published {
+            published.reference = original.clone();
         }
         self
     }

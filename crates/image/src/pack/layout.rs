@@ -10,16 +10,15 @@ use ident::{Digest, Sha256Writer};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use super::base::BasePlace;
-use super::{BASE_DIGEST, BASE_NAME, BaseImage, MANIFEST, ORIGIN, REF_NAME, config, layer};
-use crate::blobs::{BlobDirectory, FetchedImage};
+use super::base::Published;
+use super::{BASE_DIGEST, BASE_NAME, BaseImage, MANIFEST, ORIGIN, REF_NAME, ZSTD_LAYER, config, layer};
+use crate::blobs::{BlobDirectory, Blobs as _, LayoutBlobs};
 use crate::manifest::{self, Descriptor, Document, MAX_MANIFEST, Manifest, broken};
-use crate::stack::open_file;
 use crate::{ImageError, Layer, Layout, RootImage};
 
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+pub(super) const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-const GZIP_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+pub(super) const GZIP_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
 /// An image in the layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +33,8 @@ pub struct Packed {
     size: u64,
     /// What it was packed from: equal texts, equal images.
     origin: String,
+    /// The image of a registry that its first layers come from.
+    published: Option<Published>,
 }
 
 /// Writes images into a layout directory. Several threads may add images; the index appears when all are there.
@@ -65,11 +66,8 @@ impl LayoutWriter {
         let base = base.filter(|base| image.layers.starts_with(&base.image.layers));
         let origin =
             base.map_or_else(|| image.digest.clone(), |base| format!("{} on {}", image.digest, base.digest));
-        let elsewhere = match base.map(|base| (&base.place, base.layers.len())) {
-            Some((BasePlace::Registry(_), layers)) => layers,
-            _ => 0,
-        };
-        if let Some(packed) = self.packed_before(name, &origin, elsewhere) {
+        let published = base.and_then(|base| base.published.as_ref());
+        if let Some(packed) = self.packed_before(name, &origin, published) {
             return Ok(packed);
         }
         let own = &image.layers[base.map_or(0, |base| base.image.layers.len())..];
@@ -99,20 +97,36 @@ impl LayoutWriter {
             "config": { "mediaType": CONFIG, "digest": config_digest.prefixed(), "size": config_size },
             "layers": layers,
         });
-        if let Some(base) = base
-            && let BasePlace::Registry(reference) = &base.place
-        {
-            manifest["annotations"] = json!({ BASE_DIGEST: base.digest, BASE_NAME: reference.to_string() });
+        if let Some(Published { reference, digest, .. }) = published {
+            manifest["annotations"] = json!({ BASE_DIGEST: digest, BASE_NAME: reference.to_string() });
         }
-        let (digest, size) = self.json(&manifest)?;
-        Ok(Packed { name: name.to_owned(), digest: digest.prefixed(), media_type: MANIFEST, size, origin })
+        self.packed(name, &manifest, &origin, published)
+    }
+
+    /// Writes the manifest of an image whose blobs are there.
+    pub(super) fn packed(
+        &self,
+        name: &str,
+        manifest: &Value,
+        origin: &str,
+        published: Option<&Published>,
+    ) -> Result<Packed, ImageError> {
+        let (digest, size) = self.json(manifest)?;
+        Ok(Packed {
+            name: name.to_owned(),
+            digest: digest.prefixed(),
+            media_type: MANIFEST,
+            size,
+            origin: origin.to_owned(),
+            published: published.cloned(),
+        })
     }
 
     /// An image that was packed here, as a base of others.
     pub fn as_base(&self, packed: &Packed, image: &RootImage) -> Result<BaseImage, ImageError> {
         let digest = Digest::parse(&packed.digest).map_err(|e| broken(&packed.name, e.to_string()))?;
-        let fetched = FetchedImage { image: image.clone(), resolved: digest, manifest: digest };
-        BaseImage::read(fetched, &self.blobs, None)
+        let base = BaseImage::read(image.clone(), digest, LayoutBlobs::Directory(self.blobs.clone()))?;
+        Ok(BaseImage { published: packed.published.clone(), ..base })
     }
 
     /// Writes the index over these images and removes blobs that belong to none of them.
@@ -150,8 +164,13 @@ impl LayoutWriter {
         Ok(())
     }
 
-    /// The image of the last time, when it was packed from the same and its blobs are all there but for the first `elsewhere`.
-    fn packed_before(&self, name: &str, origin: &str, elsewhere: usize) -> Option<Packed> {
+    /// The image of the last time, when it was packed from the same and its blobs are all there but for those of a registry.
+    pub(super) fn packed_before(
+        &self,
+        name: &str,
+        origin: &str,
+        published: Option<&Published>,
+    ) -> Option<Packed> {
         let entry = self.earlier.get(name)?;
         let same = entry.annotations.as_ref()?.get(ORIGIN).is_some_and(|found| found == origin);
         let digest = entry.sha256("manifest").ok().filter(|_| same)?;
@@ -161,6 +180,7 @@ impl LayoutWriter {
             fs::symlink_metadata(path).ok().filter(|m| m.is_file() && m.len() == blob.size)
         };
         has(&manifest.config)?;
+        let elsewhere = published.map_or(0, |published| published.layers);
         manifest.layers.iter().skip(elsewhere).map(has).collect::<Option<Vec<_>>>()?;
         Some(Packed {
             name: name.to_owned(),
@@ -168,6 +188,7 @@ impl LayoutWriter {
             media_type: MANIFEST,
             size: entry.size,
             origin: origin.to_owned(),
+            published: published.cloned(),
         })
     }
 
@@ -181,41 +202,68 @@ impl LayoutWriter {
 
     /// Packs a stack of layer directories: digest and size of the blob, and the digest of the archive in it.
     fn layer(&self, directories: &[&Path]) -> Result<(Digest, u64, Digest), ImageError> {
+        self.compressed(|archive| layer::write(directories, archive))
+    }
+
+    /// Compresses an archive that is written: digest and size of the blob, and the digest of the archive in it.
+    pub(super) fn compressed(
+        &self,
+        write: impl FnOnce(&mut dyn io::Write) -> Result<(), ImageError>,
+    ) -> Result<(Digest, u64, Digest), ImageError> {
         let file = NamedTempFile::new_in(self.blobs.directory()).map_err(writing)?;
         let blob = Sha256Writer::new(io::BufWriter::new(file));
         // The header names no file, no time and no system.
         let gzip = GzBuilder::new().operating_system(255).write(blob, Compression::default());
         let mut archive = Sha256Writer::new(gzip);
-        layer::write(directories, &mut archive)?;
+        write(&mut archive)?;
         let (diff_id, gzip) = archive.finish();
-        let mut blob = gzip.finish().map_err(writing)?;
+        let blob = gzip.finish().map_err(writing)?;
+        let (digest, size) = self.keep(blob)?;
+        Ok((digest, size, diff_id))
+    }
+
+    /// Copies a blob as it is: its digest and size.
+    pub(super) fn copied(&self, content: &mut dyn io::Read) -> Result<(Digest, u64), ImageError> {
+        let file = NamedTempFile::new_in(self.blobs.directory()).map_err(writing)?;
+        let mut blob = Sha256Writer::new(io::BufWriter::new(file));
+        io::copy(content, &mut blob).map_err(writing)?;
+        self.keep(blob)
+    }
+
+    /// Puts a blob that was written in its place.
+    fn keep(
+        &self,
+        mut blob: Sha256Writer<io::BufWriter<NamedTempFile>>,
+    ) -> Result<(Digest, u64), ImageError> {
         blob.flush().map_err(writing)?;
         let size = blob.written();
         let (digest, file) = blob.finish();
         let file = file.into_inner().map_err(|e| writing(e.into_error()))?;
         file.persist(self.blobs.path(&digest.hex())).map_err(|e| writing(e.error))?;
-        Ok((digest, size, diff_id))
+        Ok((digest, size))
     }
 
     fn json(&self, value: &Value) -> Result<(Digest, u64), ImageError> {
-        let bytes = value.to_string().into_bytes();
-        let digest = Digest::of(&bytes);
-        write_file(&self.blobs.path(&digest.hex()), &bytes)?;
+        self.blob(value.to_string().as_bytes())
+    }
+
+    /// Writes a small blob: its digest and size.
+    pub(super) fn blob(&self, bytes: &[u8]) -> Result<(Digest, u64), ImageError> {
+        let digest = Digest::of(bytes);
+        write_file(&self.blobs.path(&digest.hex()), bytes)?;
         Ok((digest, bytes.len() as u64))
     }
 
-    /// The blobs of a base that no registry has.
+    /// The layers of a base that no registry has.
     fn copy_blobs(&self, base: &BaseImage) -> Result<(), ImageError> {
-        let BasePlace::Blobs(blobs) = &base.place else { return Ok(()) };
-        for layer in &base.layers {
+        let elsewhere = base.published.as_ref().map_or(0, |published| published.layers);
+        for layer in base.layers.iter().skip(elsewhere) {
             let hex = layer.hex("layer")?;
             let to = self.blobs.path(hex);
             if fs::symlink_metadata(&to).is_ok_and(|m| m.is_file() && m.len() == layer.size) {
                 continue;
             }
-            let mut file = NamedTempFile::new_in(self.blobs.directory()).map_err(writing)?;
-            io::copy(&mut open_file(&blobs.path(hex))?, &mut file).map_err(writing)?;
-            file.persist(to).map_err(|e| writing(e.error))?;
+            self.copied(&mut base.blobs.open(hex)?)?;
         }
         Ok(())
     }
@@ -229,7 +277,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), ImageError> {
     artifact::write_atomic(path, bytes).map_err(|error| writing(io::Error::other(error)))
 }
 
-fn writing(error: io::Error) -> ImageError {
+pub(super) fn writing(error: io::Error) -> ImageError {
     ImageError::io("writing an image layout", error)
 }
 
@@ -245,7 +293,7 @@ fn described(layer: &Descriptor) -> Value {
     let kind = match layer.media_type.as_str() {
         "application/vnd.docker.image.rootfs.diff.tar.gzip"
         | "application/vnd.docker.container.image.rootfs.diff+x-gtar" => GZIP_LAYER,
-        "application/vnd.docker.image.rootfs.diff.tar.zstd" => "application/vnd.oci.image.layer.v1.tar+zstd",
+        "application/vnd.docker.image.rootfs.diff.tar.zstd" => ZSTD_LAYER,
         "application/vnd.docker.image.rootfs.diff.tar" => "application/vnd.oci.image.layer.v1.tar",
         other => other,
     };

@@ -12,12 +12,15 @@ mod base;
 mod config;
 mod layer;
 mod layout;
+mod saved;
 
 pub use base::BaseImage;
 pub use layout::{LayoutWriter, Packed};
 
 /// Manifests that are written have this type.
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// Layers that are compressed with zstd have this type.
+const ZSTD_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
 /// Annotation of a manifest: where the base comes from, with its tag.
 pub(crate) const BASE_NAME: &str = "org.opencontainers.image.base.name";
 /// Annotation of a manifest: digest of the base's manifest.

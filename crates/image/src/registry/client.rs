@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, LOCATION,
+    WWW_AUTHENTICATE,
 };
 use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url};
 
@@ -13,6 +14,7 @@ use super::auth::{Challenge, challenge};
 use super::connections::{Connections, SILENCE_LIMIT};
 use super::credentials::Credentials;
 use super::grants::{Access, Grants};
+use super::pace::Pace;
 use super::quota::Quotas;
 use super::retry;
 use crate::{ImageError, RemoteRef};
@@ -28,6 +30,7 @@ pub(super) struct Client {
     connections: Connections,
     grants: Grants,
     pub(super) quotas: Quotas,
+    pace: Pace,
     /// The longest wait that a registry may ask for.
     max_wait: Duration,
 }
@@ -76,12 +79,14 @@ impl Client {
     pub(super) fn new(
         credentials: Credentials,
         certificates: Vec<PathBuf>,
+        at_once: usize,
         max_wait: Duration,
     ) -> Result<Self, ImageError> {
         Ok(Self {
             connections: Connections::new(certificates)?,
             grants: Grants::new(credentials),
             quotas: Quotas::default(),
+            pace: Pace::new(at_once),
             max_wait,
         })
     }
@@ -156,6 +161,10 @@ impl Client {
             let too_many = response.is_none() || status == StatusCode::TOO_MANY_REQUESTS;
             if too_many || retry::is_passing(status.as_u16()) {
                 let wait = self.wait(tried, asked).filter(|_| tried < retry::TRIES);
+                // What one request is told holds for all of them.
+                if let Some(asked) = asked.filter(|_| wait.is_some()) {
+                    self.pace.rest(host, asked);
+                }
                 if let Some(wait) = wait {
                     tracing::debug!(host, status = status.as_u16(), ?wait, "tries again");
                     tokio::time::sleep(wait).await;
@@ -176,17 +185,23 @@ impl Client {
         question: &Question<'_>,
         body: Body,
         length: u64,
+        range: Option<HeaderValue>,
     ) -> Result<Option<Response>, Sending> {
         let Question { reference, access, address, .. } = question;
         let granted = self.grants.header(&self.connections, reference, access).await;
         let granted = granted.map_err(Sending::Final)?;
         let connection = self.connections.of(address).map_err(Sending::Final)?;
+        let _turn = self.pace.turn(reference.host()).await;
         let request = connection
             .sending
             .request(question.method.clone(), (*address).clone())
             .header(CONTENT_TYPE, "application/octet-stream")
             .header(CONTENT_LENGTH, length)
             .body(body);
+        let request = match range {
+            Some(range) => request.header(CONTENT_RANGE, range),
+            None => request,
+        };
         let request = authorised(reference, address, request, granted.as_ref()).map_err(Sending::Final)?;
         let response = request.send().await.map_err(|e| Sending::Transport(e.without_url()))?;
         if response.status() == StatusCode::UNAUTHORIZED
@@ -206,6 +221,8 @@ impl Client {
         let Question { reference, method, address, .. } = question;
         let refuse =
             |what: &str| Sending::Final(failed(reference, format!("{method} {}: {what}", address.path())));
+        // Until the answer begins; bodies are read without a turn, so that nobody waits for whoever waits for him.
+        let _turn = self.pace.turn(reference.host()).await;
         let mut target = (*address).clone();
         for _ in 0..=MAX_REDIRECTS {
             let connection = self.connections.of(&target).map_err(Sending::Final)?;

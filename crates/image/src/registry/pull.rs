@@ -13,7 +13,7 @@ use super::credentials::Credentials;
 use super::push::ByteStream;
 use super::quota::Quota;
 use super::retry;
-use crate::blobs::{BlobDirectory, FetchedImage, stored_key};
+use crate::blobs::{BlobDirectory, Blobs as _, FetchedImage, stored_key};
 use crate::digest::{hex_of, is_hex64};
 use crate::manifest::{self, ACCEPTED, Descriptor, Document, MAX_CONFIG, MAX_MANIFEST, Manifest};
 use crate::store::LayerStore;
@@ -27,6 +27,8 @@ const MAX_NESTING: usize = 4;
 
 /// Where Docker, and those that do as it does, keep certificates for registries.
 const CERTIFICATES: [&str; 2] = ["/etc/docker/certs.d", "/etc/containers/certs.d"];
+/// Requests that one host is usually asked at the same time.
+const PER_HOST: usize = 16;
 /// The longest wait that a registry may usually ask for.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
@@ -41,6 +43,8 @@ pub struct RegistryOptions {
     pub limits: UnpackLimits,
     /// Layers downloaded at the same time, at least 1.
     pub parallel: usize,
+    /// Requests that one host is asked at the same time, at least 1.
+    pub per_host: usize,
     /// Directories with the certificates of authorities that a registry needs: `HOST:PORT/*.crt`.
     pub certificates: Vec<PathBuf>,
     /// The longest wait that a registry may ask for before another try.
@@ -55,6 +59,7 @@ impl RegistryOptions {
             credentials: Credentials::none(),
             limits: UnpackLimits::default(),
             parallel: 3,
+            per_host: PER_HOST,
             certificates: CERTIFICATES.map(PathBuf::from).to_vec(),
             max_wait: MAX_WAIT,
         }
@@ -80,7 +85,10 @@ impl Registry {
         let cache = BlobDirectory::new(&options.cache);
         fs_err::create_dir_all(cache.directory())
             .map_err(|e| ImageError::io("creating the blob cache", e))?;
-        let client = Client::new(options.credentials, options.certificates, options.max_wait)?;
+        let client = {
+            let RegistryOptions { credentials, certificates, per_host, max_wait, .. } = options;
+            Client::new(credentials, certificates, per_host, max_wait)?
+        };
         let downloads = Semaphore::new(options.parallel.max(1));
         Ok(Self { shared: Arc::new(Shared { client, cache, limits: options.limits, downloads }) })
     }

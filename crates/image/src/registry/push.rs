@@ -1,7 +1,8 @@
 //! Writing to a registry: blobs that are there, mounted or uploaded, and manifests.
 //!
-//! A blob is uploaded in one piece, as a stream. Its session is ended when the upload is not, so that nothing unfinished stays
-//! in the registry.
+//! A blob is uploaded in one piece, as a stream. Where that breaks off, the registry is asked how much of it arrived, and the rest
+//! is sent; many say so, and some give up the session with the connection. A session that is given up is ended, so that nothing
+//! unfinished stays in the registry.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::Stream;
-use reqwest::header::LOCATION;
+use reqwest::header::{LOCATION, RANGE};
 use reqwest::{Body, Method, StatusCode, Url};
 
 use super::Registry;
@@ -63,13 +64,17 @@ pub(crate) struct PutError {
     pub(crate) is_final: bool,
 }
 
+/// An upload that has begun: where it goes on.
+#[derive(Debug, Clone)]
+pub(crate) struct Session(Url);
+
 /// Content on its way.
 pub(crate) struct Outgoing {
     /// Digest of the whole, `sha256:...`.
     pub(crate) digest: String,
     /// Length of the whole in bytes.
     pub(crate) size: u64,
-    /// The content, which ends with an error unless it is what digest and length say.
+    /// The content, or the rest of it, which ends with an error unless it is what digest and length say.
     pub(crate) content: ByteStream,
 }
 
@@ -123,35 +128,64 @@ impl Registry {
         }
     }
 
-    /// Sends a blob, once.
-    pub(crate) async fn upload(&self, repository: &RemoteRef, outgoing: Outgoing) -> Result<(), UploadError> {
+    /// Begins an upload.
+    pub(crate) async fn begin_upload(&self, repository: &RemoteRef) -> Result<Session, UploadError> {
         let client = &self.shared.client;
         let opening = address(repository, "blobs/uploads/").map_err(UploadError::Refused)?;
-        let access = Access::push(repository);
-        let question = Question::writing(repository, access.clone(), Method::POST, &opening);
+        let question = Question::writing(repository, Access::push(repository), Method::POST, &opening);
         let response = client.ask(&question).await.map_err(UploadError::Refused)?;
         if response.status() != StatusCode::ACCEPTED {
             let refusal = client.refusal(repository, &Method::POST, &opening, response).await;
             return Err(UploadError::Refused(refusal));
         }
-        let session = session(repository, &opening, &response).map_err(UploadError::Refused)?;
-        let mut target = session.clone();
+        session(repository, &opening, &response).map_err(UploadError::Refused)
+    }
+
+    /// Sends a blob, or the rest of one behind the first `at` bytes, and ends the upload. Where that fails the session stays open.
+    pub(crate) async fn upload(
+        &self,
+        repository: &RemoteRef,
+        session: &Session,
+        at: u64,
+        outgoing: Outgoing,
+    ) -> Result<(), UploadError> {
+        let mut target = session.0.clone();
         target.query_pairs_mut().append_pair("digest", &outgoing.digest);
-        let question = Question::writing(repository, access, Method::PUT, &target);
-        let sent = self.send_watched(&question, outgoing).await;
-        if sent.is_err() {
-            self.cancel(repository, &session).await;
+        let question = Question::writing(repository, Access::push(repository), Method::PUT, &target);
+        self.send_watched(&question, at, outgoing).await
+    }
+
+    /// How many bytes of an upload that broke off are there, and where it goes on; none where the registry does not say so.
+    pub(crate) async fn arrived(&self, repository: &RemoteRef, session: &Session) -> Option<(Session, u64)> {
+        let question = Question::writing(repository, Access::push(repository), Method::GET, &session.0);
+        let response = self.shared.client.ask(&question).await.ok()?;
+        if !response.status().is_success() {
+            return None;
         }
-        sent
+        let range = response.headers().get(RANGE)?.to_str().ok()?;
+        let last: u64 = range.trim_start_matches("bytes=").strip_prefix("0-")?.parse().ok()?;
+        let next = match response.headers().get(LOCATION) {
+            Some(_) => self::session(repository, &session.0, &response).ok()?,
+            None => session.clone(),
+        };
+        // The range of nothing and that of a single byte are written alike.
+        (last > 0).then_some((next, last.saturating_add(1)))
     }
 
     /// Sends the body of an upload and watches whether it moves.
-    async fn send_watched(&self, question: &Question<'_>, outgoing: Outgoing) -> Result<(), UploadError> {
+    async fn send_watched(
+        &self,
+        question: &Question<'_>,
+        at: u64,
+        outgoing: Outgoing,
+    ) -> Result<(), UploadError> {
         let client = &self.shared.client;
         let Question { reference, address, .. } = question;
         let path = address.path();
-        let (size, watch) = (outgoing.size, Arc::new(Watch::new()));
-        let sending = client.send_stream(question, watch.body(outgoing.content), size);
+        let (size, watch) = (outgoing.size.saturating_sub(at), Arc::new(Watch::new()));
+        let range = (at > 0 && size > 0).then(|| format!("{at}-{}", outgoing.size - 1));
+        let range = range.map(|range| range.parse().expect("numbers make a header"));
+        let sending = client.send_stream(question, watch.body(outgoing.content), size, range);
         let sent = tokio::select! {
             sent = sending => sent,
             () = watch.silence(size) => {
@@ -188,8 +222,8 @@ impl Registry {
     }
 
     /// Ends a session. It ends by itself some day, so nothing depends on the answer.
-    async fn cancel(&self, repository: &RemoteRef, session: &Url) {
-        let question = Question::writing(repository, Access::push(repository), Method::DELETE, session);
+    pub(crate) async fn cancel(&self, repository: &RemoteRef, session: &Session) {
+        let question = Question::writing(repository, Access::push(repository), Method::DELETE, &session.0);
         if let Err(error) = self.shared.client.ask(&question).await {
             tracing::debug!(%error, "an upload session stays open");
         }
@@ -237,14 +271,18 @@ impl Registry {
 }
 
 /// Where an upload goes on, as the answer to its beginning says.
-fn session(repository: &RemoteRef, opening: &Url, response: &reqwest::Response) -> Result<Url, ImageError> {
+fn session(
+    repository: &RemoteRef,
+    opening: &Url,
+    response: &reqwest::Response,
+) -> Result<Session, ImageError> {
     let refuse = |what: &str| failed(repository, format!("POST {}: {what}", opening.path()));
     let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
     let session = location
         .and_then(|location| opening.join(location).ok())
         .ok_or_else(|| refuse("the answer does not say where the upload goes on"))?;
     if may_connect(&session, is_loopback(opening)) {
-        Ok(session)
+        Ok(Session(session))
     } else {
         Err(refuse("the upload is to go on at an address without encryption, or on this machine"))
     }

@@ -137,6 +137,7 @@ pub(super) mod tests {
             overwrite: false,
             hash_version: "v1".into(),
             platform: None,
+            sources: Vec::new(),
         }
     }
 

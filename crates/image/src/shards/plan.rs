@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifact::Document;
 use ident::Digest;
-use record::{ImageKind, PlacedImage, ShardConfig};
+use record::{ImageKind, ImageSource, PlacedImage, ShardConfig};
 use serde::{Deserialize, Serialize};
 
 use super::assign::{Assigned, Places};
@@ -408,6 +408,8 @@ fn hub_budget(images: &[Wanted], assigned: &[Assigned]) -> HubBudget {
         .iter()
         .zip(assigned)
         .filter(|(_, place)| place.action.adds_tag() || place.action == Action::Retag)
+        // The text of a place on this machine would pass for a reference without a host.
+        .filter(|(image, _)| !ImageSource::is_prefix_of(&image.source))
         .filter(|(image, _)| {
             let source: Option<ImageRef> = image.source.parse().ok();
             source.as_ref().and_then(ImageRef::remote).is_some_and(|remote| remote.host() == COUNTING_HOST)

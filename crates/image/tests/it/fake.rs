@@ -17,11 +17,22 @@ pub struct Request {
     pub target: String,
     pub authorization: Option<String>,
     pub content_type: Option<String>,
+    pub content_range: Option<String>,
 }
 
 impl Request {
     pub fn writes(&self) -> bool {
         matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
+    }
+
+    /// Whether both want the same; which upload it is about does not count.
+    fn is_like(&self, other: &Self) -> bool {
+        let whole = |request: &Self| {
+            let session = session_of(&request.target).unwrap_or_default();
+            let target = request.target.replace(&format!("/uploads/{session}"), "/uploads/");
+            Self { target, content_range: None, ..request.clone() }
+        };
+        whole(self) == whole(other)
     }
 
     pub fn is(&self, method: &str, part: &str) -> bool {
@@ -39,6 +50,8 @@ pub enum Fault {
     Changed,
     /// The connection ends without an answer.
     Gone,
+    /// The connection ends within an upload, of which so many bytes are kept.
+    Keep(usize),
     /// The right answer, later.
     Late(Duration),
     /// The right answer with more headers.
@@ -57,6 +70,10 @@ pub struct Content {
     pub manifests: BTreeMap<(String, String), (String, Vec<u8>)>,
     /// Digests by repository and tag.
     pub tags: BTreeMap<(String, String), String>,
+    /// What has arrived of uploads that are not finished, by session.
+    pub uploads: BTreeMap<String, Vec<u8>>,
+    /// How many uploads were begun.
+    pub begun: usize,
 }
 
 /// A running registry; it ends with the test.
@@ -128,7 +145,7 @@ fn serve(
     let before = {
         let mut log = log.lock().unwrap();
         log.push(request.clone());
-        log.iter().filter(|other| **other == request).count() - 1
+        log.iter().filter(|other| other.is_like(&request)).count() - 1
     };
     let fault = misbehave(&request, before);
     if let Some(Fault::Answer(status, headers)) = fault {
@@ -138,6 +155,12 @@ fn serve(
         return None;
     }
     let mut body = Vec::new();
+    if let Some(Fault::Keep(bytes)) = fault {
+        reader.take(length.min(bytes as u64)).read_to_end(&mut body).ok()?;
+        let session = session_of(&request.target)?.to_owned();
+        content.lock().unwrap().uploads.entry(session).or_default().extend(body);
+        return None;
+    }
     reader.take(length).read_to_end(&mut body).ok()?;
     // Broken off: nothing happens.
     if (body.len() as u64) < length {
@@ -171,6 +194,7 @@ fn read_head(reader: &mut BufReader<TcpStream>) -> Option<(Request, u64)> {
         target: parts.next()?.to_owned(),
         authorization: None,
         content_type: None,
+        content_range: None,
     };
     let mut length = 0;
     loop {
@@ -180,6 +204,7 @@ fn read_head(reader: &mut BufReader<TcpStream>) -> Option<(Request, u64)> {
         match name.to_ascii_lowercase().as_str() {
             "authorization" => request.authorization = Some(value.to_owned()),
             "content-type" => request.content_type = Some(value.to_owned()),
+            "content-range" => request.content_range = Some(value.to_owned()),
             "content-length" => length = value.parse().ok()?,
             _ => {}
         }
@@ -281,17 +306,42 @@ fn upload(
                 content.links.entry(repository.to_owned()).or_default().insert(blob);
                 return (201, Vec::new(), Vec::new());
             }
-            (202, vec![header("location", &format!("/v2/{repository}/blobs/uploads/s?_state=x"))], Vec::new())
+            content.begun += 1;
+            let session = format!("s{}", content.begun);
+            let location = format!("/v2/{repository}/blobs/uploads/{session}?_state=x");
+            content.uploads.insert(session, Vec::new());
+            (202, vec![header("location", &location)], Vec::new())
         }
-        "PUT" => match parameter("digest").filter(|name| *name == digest(&body)) {
-            Some(name) => {
-                content.links.entry(repository.to_owned()).or_default().insert(name.clone());
-                content.blobs.insert(name, body);
-                (201, Vec::new(), Vec::new())
+        "GET" => match content.uploads.get(session) {
+            Some(arrived) => {
+                let location = format!("/v2/{repository}/blobs/uploads/{session}?_state=x");
+                let range = format!("0-{}", arrived.len().saturating_sub(1));
+                (204, vec![header("location", &location), header("range", &range)], Vec::new())
             }
-            None => (400, Vec::new(), b"{\"errors\":[{\"code\":\"DIGEST_INVALID\"}]}".to_vec()),
+            None => (404, Vec::new(), b"{\"errors\":[{\"code\":\"BLOB_UPLOAD_UNKNOWN\"}]}".to_vec()),
         },
-        "DELETE" if !session.is_empty() => (204, Vec::new(), Vec::new()),
+        "PUT" => {
+            let mut whole = content.uploads.remove(session).unwrap_or_default();
+            whole.extend(body);
+            match parameter("digest").filter(|name| *name == digest(&whole)) {
+                Some(name) => {
+                    content.links.entry(repository.to_owned()).or_default().insert(name.clone());
+                    content.blobs.insert(name, whole);
+                    (201, Vec::new(), Vec::new())
+                }
+                None => (400, Vec::new(), b"{\"errors\":[{\"code\":\"DIGEST_INVALID\"}]}".to_vec()),
+            }
+        }
+        "DELETE" if !session.is_empty() => {
+            content.uploads.remove(session);
+            (204, Vec::new(), Vec::new())
+        }
         _ => (405, Vec::new(), Vec::new()),
     }
+}
+
+/// The session in the target of an upload.
+fn session_of(target: &str) -> Option<&str> {
+    let (_, rest) = target.split_once("/blobs/uploads/")?;
+    Some(rest.split('?').next().unwrap_or(rest)).filter(|session| !session.is_empty())
 }

@@ -10,7 +10,7 @@ use image::mirror::{
     VerifyReport, mirror, verify,
 };
 use image::shards::{Action, Desired, PlanRequest, ShardPlan, Shards, Snapshot, Wanted, plan};
-use image::{Registry, RegistryOptions};
+use image::{Layout, Registry, RegistryOptions};
 use record::{ImageKind, Overflow, Placement, ShardConfig};
 use serde_json::{Value, json};
 
@@ -73,6 +73,7 @@ pub fn config(host: &str) -> ShardConfig {
         overwrite: false,
         hash_version: "v1".into(),
         platform: None,
+        sources: Vec::new(),
     }
 }
 
@@ -113,7 +114,7 @@ fn plan_from(from: &Fake, to: &str, pictures: &BTreeMap<String, Picture>) -> (Sh
 
 fn how(shop: &Workshop) -> MirrorOptions {
     MirrorOptions {
-        layouts: vec![shop.root.path().join("layout")],
+        layouts: Layout::open(&shop.root.path().join("layout")).into_iter().collect(),
         journal: shop.root.path().join("journal"),
         parallel: 4,
         reserve: 2,
@@ -313,6 +314,100 @@ fn what_passes_is_tried_again() {
     check_content(&to.content(), &plan, &pictures);
 }
 
+/// One picture of 90,000 bytes, and the digest of its layer.
+fn large_picture() -> (BTreeMap<String, Picture>, String) {
+    let layer: Vec<u8> = (0..90_000_u32).map(|number| (number % 251) as u8).collect();
+    let pictures = BTreeMap::from([("large".to_owned(), Picture::new("large", &[&layer]))]);
+    (pictures, digest(&layer))
+}
+
+#[test]
+fn an_upload_that_breaks_off_goes_on_where_it_stopped() {
+    let (pictures, layer) = large_picture();
+    let encoded = layer.replace(':', "%3A");
+    let (shop, from) = (Workshop::new(), Fake::start());
+    let to = Fake::misbehaving(move |request, before| match before {
+        0 if request.is("PUT", &encoded) => Some(Fault::Keep(50_000)),
+        1 if request.is("PUT", &encoded) => Some(Fault::Keep(20_000)),
+        _ => None,
+    });
+    let plan = plan_from(&from, &to.host, &pictures);
+    all_copied(&mirrored(&shop, &plan));
+    check_content(&to.content(), &plan, &pictures);
+    let ranges: Vec<_> = to.requests().into_iter().filter_map(|request| request.content_range).collect();
+    assert_eq!(ranges, ["50000-89999", "70000-89999"]);
+    // One for the layer and one for the configuration.
+    assert_eq!((to.content().begun, to.count("DELETE", "uploads")), (2, 0));
+}
+
+#[test]
+fn an_upload_begins_anew_where_a_registry_does_not_know_or_lies() {
+    let (pictures, layer) = large_picture();
+    let encoded = layer.replace(':', "%3A");
+    let answers = [
+        (404, None),
+        (204, None),
+        (204, Some("0-69999")),
+        (204, Some("0-18446744073709551615")),
+        (204, Some("bytes 7-9")),
+    ];
+    for (number, (status, range)) in answers.into_iter().enumerate() {
+        let (shop, from, encoded) = (Workshop::new(), Fake::start(), encoded.clone());
+        let to = Fake::misbehaving(move |request, before| match before {
+            0 if request.is("PUT", &encoded) => Some(Fault::Keep(50_000)),
+            _ if request.is("GET", "/uploads/") => {
+                let headers = range.map(|range| header("range", range)).into_iter().collect();
+                Some(Fault::Answer(status, headers))
+            }
+            _ => None,
+        });
+        let plan = plan_from(&from, &to.host, &pictures);
+        all_copied(&mirrored(&shop, &plan));
+        check_content(&to.content(), &plan, &pictures);
+        assert_eq!((to.content().begun, to.count("DELETE", "uploads")), (3, 1), "{number}");
+        assert!(to.content().uploads.is_empty(), "{number}: nothing unfinished stays");
+    }
+}
+
+#[test]
+fn what_another_source_gave_is_not_mixed_in() {
+    let (pictures, layer) = large_picture();
+    let picture = &pictures["large"];
+    let (shop, to) = (Workshop::new(), Fake::start());
+    let wrong = layer.clone();
+    let from = Fake::misbehaving(move |request, _| {
+        request.is("GET", &format!("/one/blobs/{wrong}")).then_some(Fault::Changed)
+    });
+    let images = ["one", "two"].map(|name| {
+        from.hold(name, "1", MANIFEST, &picture.manifest, &picture.blobs);
+        wanted(name, format!("{}/{name}:1", from.host), &picture.manifest, MANIFEST)
+    });
+    let plan = planned(config(&to.host), images.to_vec());
+    all_copied(&mirrored(&shop, &plan));
+    assert_eq!(to.content().blobs[&layer], picture.blobs[0]);
+    assert!(to.content().uploads.is_empty());
+}
+
+#[test]
+fn one_host_is_asked_no_more_than_it_may_be() {
+    let at_once = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let most = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let (shop, from) = (Workshop::new(), Fake::start());
+    let (now, seen) = (Arc::clone(&at_once), Arc::clone(&most));
+    let to = Fake::misbehaving(move |_, _| {
+        use std::sync::atomic::Ordering::SeqCst;
+        seen.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+        std::thread::sleep(Duration::from_millis(5));
+        now.fetch_sub(1, SeqCst);
+        None
+    });
+    let pictures = pictures();
+    let plan = plan_from(&from, &to.host, &pictures);
+    let options = MirrorOptions { parallel: 12, ..how(&shop) };
+    all_copied(&run(RegistryOptions { per_host: 3, ..self::options(&shop) }, &plan, &options).unwrap());
+    assert_eq!(most.load(std::sync::atomic::Ordering::SeqCst), 3);
+}
+
 #[test]
 fn a_slow_registry_is_waited_for() {
     let (shop, from) = (Workshop::new(), Fake::start());
@@ -487,6 +582,16 @@ fn indexes_arrive_whole_with_attestations_and_older_types() {
     assert!(failures(&mirrored(&elsewhere, &plan))["multi"].contains("plan again"));
 }
 
+/// Names an image in the layout of a workshop.
+fn write_index(shop: &Workshop, name: &str, kind: &str, manifest: &[u8]) {
+    let root = shop.root.path().join("layout");
+    let named = json!({ "mediaType": kind, "digest": digest(manifest), "size": manifest.len(),
+        "annotations": { "org.opencontainers.image.ref.name": name } });
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [named] });
+    std::fs::write(root.join("index.json"), index.to_string()).unwrap();
+    std::fs::write(root.join("oci-layout"), "{\"imageLayoutVersion\":\"1.0.0\"}").unwrap();
+}
+
 #[test]
 fn an_image_of_a_layout_takes_its_base_from_the_registry_that_has_it() {
     let (shop, from, to) = (Workshop::new(), Fake::start(), Fake::start());
@@ -502,6 +607,7 @@ fn an_image_of_a_layout_takes_its_base_from_the_registry_that_has_it() {
     for bytes in own.blobs[1..].iter().chain([&manifest]) {
         std::fs::write(blobs.join(&digest(bytes)[7..]), bytes).unwrap();
     }
+    write_index(&shop, "task", MANIFEST, &manifest);
     let plan =
         planned(config(&to.host), vec![wanted("task", format!("{IN_LAYOUT}task"), &manifest, MANIFEST)]);
     all_copied(&mirrored(&shop, &plan));
@@ -514,6 +620,7 @@ fn an_image_of_a_layout_takes_its_base_from_the_registry_that_has_it() {
     std::fs::create_dir_all(&blobs).unwrap();
     let outside = shop.write("manifest", &manifest);
     std::os::unix::fs::symlink(outside, blobs.join(&digest(&manifest)[7..])).unwrap();
+    write_index(&shop, "task", MANIFEST, &manifest);
     let plan =
         planned(config(&other.host), vec![wanted("task", format!("{IN_LAYOUT}task"), &manifest, MANIFEST)]);
     assert!(failures(&mirrored(&shop, &plan))["task"].contains("no layout"));

@@ -127,6 +127,7 @@ fn shards(host: &str, create_repositories: bool) -> Shards {
         overwrite: false,
         hash_version: "v1".into(),
         platform: None,
+        sources: Vec::new(),
     })
     .unwrap()
 }

@@ -40,6 +40,7 @@ fn config(to: &Registry) -> ShardConfig {
         overwrite: false,
         hash_version: "v1".into(),
         platform: None,
+        sources: Vec::new(),
     }
 }
 

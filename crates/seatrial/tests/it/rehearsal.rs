@@ -234,6 +234,7 @@ fn shards(directory: &Path) {
         overwrite: false,
         hash_version: "v1".into(),
         platform: None,
+        sources: Vec::new(),
     };
     let made = |live: &Snapshot| -> ShardPlan {
         let request = PlanRequest {

@@ -1,10 +1,13 @@
 //! Images that a project builds for itself and calls `seatrial.local/NAME`.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use image::{Builder, ImageError, ImageRef, ImageSources, LayerStore, Resolve, RootImage, RunStep};
+use image::{
+    Builder, ImageError, ImageRef, ImageSources, LayerStore, RemoteRef, Resolve, RootImage, RunStep,
+};
 
 /// Build contexts by the name of the image that each gives. An image is built when it is first asked for, once.
 #[derive(Default)]
@@ -12,13 +15,27 @@ pub(crate) struct Bases(BTreeMap<String, Base>);
 
 struct Base {
     directory: PathBuf,
-    built: Mutex<Option<RootImage>>,
+    built: Mutex<Option<Built>>,
+}
+
+/// A base that was built.
+struct Built {
+    image: RootImage,
+    /// The images of registries that its Dockerfile named.
+    named: BTreeSet<RemoteRef>,
 }
 
 impl Bases {
     pub(crate) fn new(directories: &BTreeMap<String, PathBuf>) -> Self {
         let base = |directory: &PathBuf| Base { directory: directory.clone(), built: Mutex::default() };
         Self(directories.iter().map(|(name, directory)| (name.clone(), base(directory))).collect())
+    }
+
+    /// The images of registries that the Dockerfile of a base named when it was built; none where it was not built.
+    pub(crate) fn named(&self, name: &str) -> BTreeSet<RemoteRef> {
+        let Some(base) = self.0.get(name) else { return BTreeSet::new() };
+        let built = base.built.lock().unwrap_or_else(PoisonError::into_inner);
+        built.as_ref().map(|built| built.named.clone()).unwrap_or_default()
     }
 }
 
@@ -34,20 +51,24 @@ impl Resolver<'_> {
     fn base(&self, base: &Base) -> Result<RootImage, ImageError> {
         // Held while it is built: whoever else wants it waits. A failed build is tried again by the next who asks.
         let mut built = base.built.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(image) = built.as_ref() {
-            return Ok(image.clone());
+        if let Some(built) = built.as_ref() {
+            return Ok(built.image.clone());
         }
+        let named = RefCell::new(BTreeSet::new());
         let below = |reference: &ImageRef| match reference {
             // So that no two bases can wait for each other.
             ImageRef::Local(_) => Err(ImageError::NotFound {
                 reference: reference.to_string(),
                 reason: "a base starts from no other base; use several stages in one Dockerfile".to_owned(),
             }),
-            other => self.sources.resolve(other),
+            other => {
+                named.borrow_mut().extend(other.remote().cloned());
+                self.sources.resolve(other)
+            }
         };
         let image = Builder::new(self.store, self.run, &below)
             .build(&base.directory, &base.directory.join("Dockerfile"))?;
-        *built = Some(image.clone());
+        *built = Some(Built { image: image.clone(), named: named.into_inner() });
         Ok(image)
     }
 }

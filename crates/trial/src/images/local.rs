@@ -91,6 +91,23 @@ impl LocalImages {
         blocking(move || shared.sources.base(&reference).map_err(|error| failure(&error))).await
     }
 
+    /// The image of a registry with whose layers an image of this project's own begins, with the documents that describe it: of those
+    /// that its Dockerfile names the one with the most layers. None of an image that begins with no other.
+    pub async fn below(&self, own: &ImageRef, image: &RootImage) -> Result<Option<BaseImage>, NoRoot> {
+        let ImageRef::Local(name) = own else { return Ok(None) };
+        let mut below: Option<BaseImage> = None;
+        for remote in self.shared.bases.named(name) {
+            let Some(found) = self.describe(&ImageRef::Remote(remote)).await? else { continue };
+            let layers = |base: &BaseImage| base.image().layers.len();
+            if image.layers.starts_with(&found.image().layers)
+                && layers(&found) > below.as_ref().map_or(0, layers)
+            {
+                below = Some(found);
+            }
+        }
+        Ok(below)
+    }
+
     /// Removes layers that none of these environments consists of, and layers that were downloaded, below the directory of derived
     /// files. Nobody may use images there meanwhile.
     pub fn collect(state: &Path, environments: &[EnvironmentSource]) -> Result<Collected, TrialError> {

@@ -152,8 +152,10 @@ impl Builder {
                     let key = reference.to_string();
                     match self.images.resolve(&reference).await {
                         Ok(image) => {
+                            // Without the image below it every layer is packed.
+                            let below = self.images.below(&reference, &image).await.unwrap_or_default();
                             let result =
-                                self.pack(ImageKind::Baseanchor, &key, &key, image.clone(), None).await?;
+                                self.pack(ImageKind::Baseanchor, &key, &key, image.clone(), below).await?;
                             if let Made::Image(_, packed) = &result {
                                 let base = self.layout.as_base(packed, &image).or_exit(Exit::Failed)?;
                                 made.bases.insert(task.base_image.clone(), base);

@@ -10,7 +10,7 @@ use indicatif::HumanBytes;
 use serde_json::json;
 
 use super::build::BUILDS;
-use super::{IMAGES, LAYOUT, load_plan, registry, runtime, unknown};
+use super::{IMAGES, load_plan, registry, runtime, sources, unknown};
 use crate::cli::ImagesMirror;
 use crate::failure::{Exit, Failure, Result};
 use crate::interruption;
@@ -28,7 +28,7 @@ pub fn run(output: Output, project: &Project, arguments: &ImagesMirror) -> Resul
     is_current(project, &plan)?;
     let registry = registry(project)?;
     let options = MirrorOptions {
-        layouts: vec![project.state("")?.join(LAYOUT)],
+        layouts: sources::layouts(project, shards.config())?,
         journal: journal(project, &plan)?,
         parallel: usize::from(arguments.jobs),
         reserve: arguments.reserve,

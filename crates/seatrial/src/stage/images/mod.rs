@@ -7,6 +7,7 @@ mod frozen;
 mod mirror;
 mod plan;
 mod rewrite;
+mod sources;
 mod tags;
 mod verify;
 

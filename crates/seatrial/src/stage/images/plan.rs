@@ -6,10 +6,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use image::mirror::IN_LAYOUT;
 use image::shards::{Desired, Missing, PlanRequest, ShardPlan, Wanted};
 use image::{ImageError, ImageRef, Registry, RemoteRef};
-use record::{ImageBuilds, ImageKind, MaterializedTask};
+use record::{ImageBuilds, ImageKind, MaterializedTask, ShardConfig};
 use serde_json::json;
 
 use super::build::{self, BUILDS};
+use super::sources::Sources;
 use super::{IMAGES, original, placements, registry, runtime, shards, unknown, wanted_tasks};
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count, table};
@@ -57,8 +58,8 @@ fn projected(output: Output, project: &Project, rehome: bool) -> Result<ShardPla
     let registry = registry(project)?;
     let runtime = runtime()?;
     output.stage("images", format_args!("{} are looked for", count(bases.len(), "base image")));
-    let (mut wanted, mut missing) =
-        runtime.block_on(look_up(&registry, &bases, shards.config().platform.as_deref()))?;
+    let found = find(output, project, &registry, &bases, shards.config());
+    let (mut wanted, mut missing) = runtime.block_on(found)?;
     let mut inputs = BTreeMap::from([(MATERIALIZE.to_owned(), digest)]);
     match builds {
         Some((builds, digest)) => {
@@ -126,13 +127,44 @@ fn add_built(
     }
 }
 
-/// Asks the sources for the content that each reference names now. What a source does not have is missing; a source that gives
-/// no answer is an error.
+/// The content that each reference names now: that of the first source on this machine which has it, else that of its registry.
+async fn find(
+    output: Output,
+    project: &Project,
+    registry: &Registry,
+    bases: &BTreeSet<RemoteRef>,
+    config: &ShardConfig,
+) -> Result<(Vec<Wanted>, Vec<Missing>)> {
+    let platform = config.platform.as_deref();
+    let mut sources = Sources::open(project, config).await?;
+    let (mut elsewhere, mut answers) = (BTreeSet::new(), Vec::new());
+    for base in bases {
+        match sources.look_up(output, base, platform).await? {
+            Some(answer) => answers.push(answer),
+            None => {
+                elsewhere.insert(base.clone());
+            }
+        }
+    }
+    sources.finish()?;
+    answers.extend(look_up(registry, &elsewhere, platform).await?);
+    let (mut wanted, mut missing) = (Vec::new(), Vec::new());
+    for answer in answers {
+        match answer {
+            Ok(image) => wanted.push(image),
+            Err(image) => missing.push(image),
+        }
+    }
+    Ok((wanted, missing))
+}
+
+/// Asks the registries for the content that each reference names now. What a registry does not have is missing; one that gives no
+/// answer is an error.
 async fn look_up(
     registry: &Registry,
     bases: &BTreeSet<RemoteRef>,
     platform: Option<&str>,
-) -> Result<(Vec<Wanted>, Vec<Missing>)> {
+) -> Result<Vec<std::result::Result<Wanted, Missing>>> {
     let asked = stream::iter(bases).map(async |base| {
         let key = base.to_string();
         let found = match platform {
@@ -157,15 +189,7 @@ async fn look_up(
             Err(error) => return Err(source_failure(&key, &error)),
         })
     });
-    let answers: Vec<std::result::Result<Wanted, Missing>> = asked.buffered(PARALLEL).try_collect().await?;
-    let (mut wanted, mut missing) = (Vec::new(), Vec::new());
-    for answer in answers {
-        match answer {
-            Ok(image) => wanted.push(image),
-            Err(image) => missing.push(image),
-        }
-    }
-    Ok((wanted, missing))
+    asked.buffered(PARALLEL).try_collect().await
 }
 
 fn show(output: Output, plan: &ShardPlan) -> Result {
