@@ -1,10 +1,14 @@
-//! Where tests find real data that is not part of the project.
+//! Where tests find what is real and not part of the project: data, and a registry.
 //!
 //! The corpus lies in the directory that `SEATRIAL_CORPUS` names, or beside the checkout in `shared`. A test that needs a part
 //! of it asks here, and returns when the answer is `None`; the reason has then been printed, and the test script gathers such lines.
 //! Nothing but tests depends on this crate.
 
+mod registry;
+
 use std::path::{Path, PathBuf};
+
+pub use registry::{RegistryServer, Settings};
 
 /// The file or directory `part` of the corpus; says on standard error what is skipped when it is not there.
 pub fn find(part: &str) -> Option<PathBuf> {

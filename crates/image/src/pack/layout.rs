@@ -34,7 +34,7 @@ pub struct Packed {
     /// What it was packed from: equal texts, equal images.
     origin: String,
     /// The image of a registry that its first layers come from.
-    published: Option<Published>,
+    published: Option<Box<Published>>,
 }
 
 /// Writes images into a layout directory. Several threads may add images; the index appears when all are there.
@@ -118,7 +118,7 @@ impl LayoutWriter {
             media_type: MANIFEST,
             size,
             origin: origin.to_owned(),
-            published: published.cloned(),
+            published: published.cloned().map(Box::new),
         })
     }
 
@@ -126,7 +126,7 @@ impl LayoutWriter {
     pub fn as_base(&self, packed: &Packed, image: &RootImage) -> Result<BaseImage, ImageError> {
         let digest = Digest::parse(&packed.digest).map_err(|e| broken(&packed.name, e.to_string()))?;
         let base = BaseImage::read(image.clone(), digest, LayoutBlobs::Directory(self.blobs.clone()))?;
-        Ok(BaseImage { published: packed.published.clone(), ..base })
+        Ok(BaseImage { published: packed.published.as_deref().cloned(), ..base })
     }
 
     /// Writes the index over these images and removes blobs that belong to none of them.
@@ -188,7 +188,7 @@ impl LayoutWriter {
             media_type: MANIFEST,
             size: entry.size,
             origin: origin.to_owned(),
-            published: published.cloned(),
+            published: published.cloned().map(Box::new),
         })
     }
 

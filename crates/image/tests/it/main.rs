@@ -1,6 +1,6 @@
 //! Tests of the crate from outside: archives, Dockerfiles, layouts, registries.
 
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests fail and report as tests do")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod build;
 mod certificates;
@@ -11,6 +11,7 @@ mod pack;
 mod real_dockerfiles;
 mod registry;
 mod sample;
+mod saved;
 mod support;
 mod tags;
 mod unpack;

@@ -4,17 +4,13 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::FileTypeExt as _;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
+use corpus::{RegistryServer, Settings};
 use image::{Credentials, FetchedImage, ImageError, ImageRef, Layer, Registry, RegistryOptions};
 
 use crate::sample::{INDEX, MANIFEST, Sample, digest, sample};
 use crate::support::Workshop;
-
-/// `sailor:open sesame`, for the registry's password file.
-const PASSWORDS: &str = "sailor:$2b$04$99ic8ZzUUhtSFZ/heRQOgO/zEt7V9SPmMrD6upW47p9mMhm8EmhdO\n";
 
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -39,59 +35,24 @@ pub fn log_in(shop: &Workshop, host: &str, auth: &str) -> Credentials {
 
 /// A running `docker-registry`; ended when dropped.
 pub struct RealRegistry {
-    child: Child,
+    _server: RegistryServer,
     pub host: String,
-    _data: tempfile::TempDir,
 }
 
 impl RealRegistry {
     /// Starts it, or says why not.
     pub fn start(passwords: bool) -> Option<Self> {
-        Self::at("127.0.0.1", passwords, "")
+        Self::of(Settings { passwords, ..Settings::default() })
     }
 
     /// One with the certificate `server.crt` of a directory.
-    pub fn encrypted(address: &str, certificate: &std::path::Path) -> Option<Self> {
-        let place = certificate.display();
-        let tls = format!("  tls:\n    certificate: {place}/server.crt\n    key: {place}/server.key\n");
-        Self::at(address, false, &tls)
+    pub fn encrypted(address: &str, certificates: &std::path::Path) -> Option<Self> {
+        Self::of(Settings { address, certificates: Some(certificates), passwords: false })
     }
 
-    fn at(address: &str, passwords: bool, http: &str) -> Option<Self> {
-        let data = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind((address, 0)).unwrap().local_addr().unwrap().port();
-        let host = format!("{address}:{port}");
-        let mut config = format!(
-            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {host}\n{http}",
-            data.path().join("data").display()
-        );
-        if passwords {
-            fs::write(data.path().join("passwords"), PASSWORDS).unwrap();
-            let passwords = data.path().join("passwords").display().to_string();
-            config.extend(["auth:\n  htpasswd:\n    realm: test\n    path: ", &passwords, "\n"]);
-        }
-        let config_path = data.path().join("config.yml");
-        fs::write(&config_path, config).unwrap();
-        let started = Command::new("docker-registry")
-            .arg("serve")
-            .arg(&config_path)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let child = match started {
-            Ok(child) => child,
-            Err(error) => {
-                eprintln!("skipped: docker-registry does not start: {error}");
-                return None;
-            }
-        };
-        let registry = Self { child, host, _data: data };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(&registry.host).is_err() {
-            assert!(Instant::now() < deadline, "docker-registry does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(registry)
+    fn of(settings: Settings<'_>) -> Option<Self> {
+        let server = RegistryServer::start(settings)?;
+        Some(Self { host: server.host().to_owned(), _server: server })
     }
 
     /// Puts the sample under `repository:1` (an index) and `repository:plain` (a manifest).
@@ -122,13 +83,6 @@ impl RealRegistry {
                 assert_eq!(put.status(), 201, "{}", put.text().await.unwrap());
             }
         });
-    }
-}
-
-impl Drop for RealRegistry {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

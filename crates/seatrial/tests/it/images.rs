@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 
+use corpus::{RegistryServer, Settings};
 use ident::Digest;
 use serde_json::{Value, json};
 
@@ -14,55 +13,26 @@ use crate::project::Project;
 
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// `sailor:open sesame`, for a file of passwords.
-const PASSWORDS: &str = "sailor:$2b$04$99ic8ZzUUhtSFZ/heRQOgO/zEt7V9SPmMrD6upW47p9mMhm8EmhdO\n";
-
 /// A running `docker-registry`; ended when dropped.
 pub struct Registry {
-    child: Child,
+    server: RegistryServer,
     pub host: String,
-    data: tempfile::TempDir,
 }
 
 impl Registry {
     /// Starts it, or says why not.
     pub fn start() -> Option<Self> {
-        Self::configured("")
+        Self::of(Settings::default())
     }
 
     /// One that knows `sailor` by the password `open sesame`, and nobody else.
     pub fn with_password() -> Option<Self> {
-        Self::configured("auth:\n  htpasswd:\n    realm: test\n    path: PASSWORDS\n")
+        Self::of(Settings { passwords: true, ..Settings::default() })
     }
 
-    fn configured(more: &str) -> Option<Self> {
-        let data = tempfile::tempdir().unwrap();
-        let host = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let config = format!(
-            "version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {host}\n{}",
-            data.path().join("data").display(),
-            more.replace("PASSWORDS", &data.path().join("passwords").display().to_string())
-        );
-        std::fs::write(data.path().join("passwords"), PASSWORDS).unwrap();
-        let log = std::fs::File::create(data.path().join("access.log")).unwrap();
-        let path = data.path().join("config.yml");
-        std::fs::write(&path, config).unwrap();
-        let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(&path).stdout(log).stderr(Stdio::null());
-        let child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) => {
-                eprintln!("skipped: docker-registry does not start: {error}");
-                return None;
-            }
-        };
-        let registry = Self { child, host, data };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(&registry.host).is_err() {
-            assert!(Instant::now() < deadline, "docker-registry does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(registry)
+    fn of(settings: Settings<'_>) -> Option<Self> {
+        let server = RegistryServer::start(settings)?;
+        Some(Self { host: server.host().to_owned(), server })
     }
 
     /// Sends one request; returns the status and where it leads.
@@ -99,7 +69,7 @@ impl Registry {
     /// Puts an image of some layers there, whatever those hold; returns its digest.
     pub fn push_layers(&self, repository: &str, tag: &str, label: &str, layers: &[Vec<u8>]) -> String {
         let config = json!({"architecture": "amd64", "os": "linux", "config": {"Labels": {"is": label}},
-            "rootfs": {"type": "layers", "diff_ids": []}})
+            "rootfs": {"type": "layers", "diff_ids": layers.iter().map(|layer| Digest::of(layer).prefixed()).collect::<Vec<_>>()}})
         .to_string();
         let config =
             self.push_blob(repository, config.as_bytes(), "application/vnd.oci.image.config.v1+json");
@@ -114,7 +84,7 @@ impl Registry {
 
     /// Where it keeps what it has.
     pub fn root(&self) -> PathBuf {
-        self.data.path().join("data/docker/registry/v2")
+        self.server.root()
     }
 
     /// Whether something was ever written below a name.
@@ -130,7 +100,7 @@ impl Registry {
 
     /// How often it was asked for each blob.
     pub fn blobs_given(&self) -> BTreeMap<String, u64> {
-        let log = std::fs::read_to_string(self.data.path().join("access.log")).unwrap();
+        let log = self.server.access_log();
         let mut given = BTreeMap::new();
         for line in log.lines().filter(|line| line.contains("\"GET /v2/")) {
             if let Some((_, rest)) = line.split_once("/blobs/") {
@@ -138,13 +108,6 @@ impl Registry {
             }
         }
         given
-    }
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -274,6 +237,164 @@ fn task_images_are_one_layer_on_their_base() {
     }
     let stale = project.run(&["images", "plan"]).with_code(5);
     assert!(stale.stderr.contains("images build"), "{stale:?}");
+}
+
+/// A tar archive with one file, as a layer.
+fn layer(name: &str, content: &str) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(content.len() as u64);
+    header.set_mode(0o644);
+    builder.append_data(&mut header, name, content.as_bytes()).unwrap();
+    builder.into_inner().unwrap()
+}
+
+/// A base of the project's own shares the layers of the image that it starts from, and so do the tasks on it.
+#[test]
+fn a_base_of_the_projects_own_is_one_layer_on_the_image_below_it() {
+    let Some(registry) = Registry::start() else { return };
+    let below = layer("etc/below", "below");
+    registry.push_layers("team/base", "1", "the base", std::slice::from_ref(&below));
+    let project = project(&registry);
+    project.edit("seatrial.toml", "tag_limit = 2", "tag_limit = 20\ncreate_repositories = true");
+    let reference = format!("{}/team/base:1", registry.host);
+    project.edit("seatrial.toml", &format!("base = \"{reference}\""), "base = \"seatrial.local/site\"");
+    let recipe = String::from_utf8(project.read("seatrial.toml")).unwrap();
+    std::fs::write(project.path("seatrial.toml"), format!("{recipe}\n[bases]\nsite = \"bases/site\"\n"))
+        .unwrap();
+    std::fs::create_dir_all(project.path("bases/site")).unwrap();
+    std::fs::write(project.path("bases/site/note"), "1").unwrap();
+    std::fs::write(
+        project.path("bases/site/Dockerfile"),
+        format!(
+            "FROM scratch AS tools\nCOPY note /tools/note\nFROM {reference}\nCOPY --from=tools /tools /opt\n"
+        ),
+    )
+    .unwrap();
+    project.run(&["materialize"]).with_code(0);
+    project.run(&["images", "build"]).with_code(0);
+    let images = project.json("image-builds.json")["images"].clone();
+    let images = images.as_array().unwrap();
+    assert_eq!(images.len(), 4, "three tasks and their base");
+    for image in images {
+        let digest = image["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+        let manifest = project.json(&format!(".seatrial/images/blobs/sha256/{digest}"));
+        let layers = manifest["layers"].as_array().unwrap();
+        let own = if image["kind"] == "task" { 2 } else { 1 };
+        assert_eq!((layers.len(), &layers[0]["digest"]), (1 + own, &json!(Digest::of(&below).prefixed())));
+        let named = &manifest["annotations"]["org.opencontainers.image.base.name"];
+        assert_eq!(named, &reference);
+    }
+    let held = project.path(".seatrial/images/blobs/sha256").join(Digest::of(&below).hex());
+    assert!(!held.exists(), "the layers of the image below stay where they are");
+    for step in [&["images", "plan"][..], &["images", "mirror"], &["images", "verify", "--deep"]] {
+        project.run(step).with_code(0);
+    }
+    let before = project.read("image-builds.json");
+    project.run(&["images", "build"]).with_code(0);
+    assert_eq!(project.read("image-builds.json"), before);
+}
+
+/// Writes an OCI layout with one image of one layer; returns the digest of its manifest.
+fn write_layout(root: &Path, name: &str) -> String {
+    let blobs = root.join("blobs/sha256");
+    std::fs::create_dir_all(&blobs).unwrap();
+    let put = |bytes: &[u8]| {
+        std::fs::write(blobs.join(Digest::of(bytes).hex()), bytes).unwrap();
+        json!({ "digest": Digest::of(bytes).prefixed(), "size": bytes.len() })
+    };
+    let kinded = |kind: &str, mut described: Value| {
+        described["mediaType"] = json!(format!("application/vnd.oci.image.{kind}"));
+        described
+    };
+    let layer = layer("etc/name", name);
+    let config = json!({"architecture": "amd64", "os": "linux", "config": {},
+        "rootfs": {"type": "layers", "diff_ids": [Digest::of(&layer).prefixed()]}});
+    let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST,
+        "config": kinded("config.v1+json", put(config.to_string().as_bytes())),
+        "layers": [kinded("layer.v1.tar", put(&layer))]});
+    let mut entry = kinded("manifest.v1+json", put(manifest.to_string().as_bytes()));
+    let digest = entry["digest"].as_str().unwrap().to_owned();
+    entry["annotations"] = json!({"org.opencontainers.image.ref.name": name});
+    let index = json!({"schemaVersion": 2, "manifests": [entry]});
+    std::fs::write(root.join("index.json"), index.to_string()).unwrap();
+    std::fs::write(root.join("oci-layout"), "{\"imageLayoutVersion\":\"1.0.0\"}").unwrap();
+    digest
+}
+
+/// Bases that no registry has are taken from where the recipe says.
+#[test]
+fn bases_come_from_layouts_on_this_machine() {
+    let Some(registry) = Registry::start() else { return };
+    let project = project(&registry);
+    project.edit("seatrial.toml", "tag_limit = 2", "tag_limit = 20\ncreate_repositories = true");
+    project.edit("seatrial.toml", &format!("{}/team/base:1", registry.host), "hub.invalid/team/base:1");
+    project.run(&["materialize"]).with_code(0);
+    project.run(&["images", "plan"]).with_code(4);
+
+    let digest = write_layout(&project.path("hub"), "hub.invalid/team/base:1");
+    let archived = std::fs::File::create(project.path("hub.tar")).unwrap();
+    let mut tar = tar::Builder::new(archived);
+    tar.append_dir_all(".", project.path("hub")).unwrap();
+    tar.into_inner().unwrap();
+    for (source, named) in [("oci:hub", "oci:hub:"), ("oci-archive:hub.tar", "oci-archive:hub.tar:")] {
+        let recipe = String::from_utf8(project.read("seatrial.toml")).unwrap();
+        let line = format!("[images]\nsources = [\"{source}\"]");
+        project.edit("seatrial.toml", "[images]", &line);
+        project.run(&["images", "plan"]).with_code(0);
+        let plan = project.json("images.json");
+        let item = &plan["items"][0];
+        assert_eq!(item["digest"], json!(digest));
+        assert_eq!(item["source"], json!(format!("{named}hub.invalid/team/base:1")));
+        assert_eq!(plan["hub_budget"]["counted_gets"], 0);
+        for step in [&["images", "mirror"][..], &["images", "verify", "--deep"]] {
+            project.run(step).with_code(0);
+        }
+        std::fs::remove_dir_all(registry.root().join("repositories")).unwrap();
+        std::fs::remove_file(project.path("images.json")).unwrap();
+        std::fs::write(project.path("seatrial.toml"), recipe).unwrap();
+    }
+    // What cannot be used is named with the key that names it.
+    for (source, what) in [
+        ("docker://hub", "is no source of images"),
+        ("oci:absent", "absent"),
+        ("oci:hub.tar", "is a file"),
+        ("oci-archive:hub", "is no file"),
+        ("oci-archive:seatrial.toml", "seatrial.toml"),
+    ] {
+        let recipe = String::from_utf8(project.read("seatrial.toml")).unwrap();
+        project.edit("seatrial.toml", "[images]", &format!("[images]\nsources = [\"{source}\"]"));
+        let refused = project.run(&["images", "plan"]).with_code(2);
+        assert!(refused.stderr.contains(what), "{source}: {refused:?}");
+        std::fs::write(project.path("seatrial.toml"), recipe).unwrap();
+    }
+}
+
+/// The store of a real daemon as a source.
+#[test]
+fn bases_come_from_the_container_daemon() {
+    if crate::docker::docker().is_none() {
+        return;
+    }
+    let Some(registry) = Registry::start() else { return };
+    let project = project(&registry);
+    let sources = "tag_limit = 20\ncreate_repositories = true\nsources = [\"docker-daemon:\"]";
+    project.edit("seatrial.toml", "tag_limit = 2", sources);
+    project.edit("seatrial.toml", &format!("{}/team/base:1", registry.host), "seatrial.test/base:1");
+    project.run(&["materialize"]).with_code(0);
+    project.run(&["images", "plan"]).with_code(0);
+    let plan = project.read("images.json");
+    assert_eq!(project.json("images.json")["items"][0]["source"], "docker-daemon:seatrial.test/base:1");
+    let again = project.run(&["images", "plan"]).with_code(0);
+    assert!(!again.stderr.contains("is taken from"), "{again:?}");
+    assert_eq!(project.read("images.json"), plan, "the same image gives the same bytes");
+    for step in [&["images", "mirror"][..], &["images", "verify", "--deep"]] {
+        project.run(step).with_code(0);
+    }
+    // An image that neither the daemon nor its registry has.
+    project.edit("seatrial.toml", "seatrial.test/base:1", "seatrial.test/absent:1");
+    project.run(&["materialize"]).with_code(0);
+    project.run(&["images", "plan"]).with_code(4);
 }
 
 #[test]
