@@ -163,6 +163,7 @@ fn saved_images_that_lie_are_refused() {
 fn archived(shop: &Workshop, from: &Path) -> PathBuf {
     let path = shop.root.path().join("layout.tar");
     let mut tar = tar::Builder::new(File::create(&path).unwrap());
+    tar.follow_symlinks(false);
     tar.append_dir_all(".", from).unwrap();
     tar.into_inner().unwrap();
     path
