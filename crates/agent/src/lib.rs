@@ -6,6 +6,7 @@
 //! environment and goes nowhere but into the header of its requests. What a server does not say stays unknown.
 
 pub mod endpoint;
+pub mod installed;
 mod message;
 pub mod shell;
 mod trajectory;

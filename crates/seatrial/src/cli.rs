@@ -446,10 +446,13 @@ pub struct Run {
     /// A task directory, or a directory of them.
     #[arg(short = 'p', long = "path", value_name = "TASKS", required = true, value_hint = ValueHint::DirPath)]
     pub paths: Vec<PathBuf>,
-    /// The agent: oracle, nop, one of the cheat set as cheat:NAME, or shell, which lets a model give shell commands. May be given
-    /// several times.
-    #[arg(short = 'a', long = "agent", value_name = "AGENT", default_value = "oracle", value_parser = agent)]
+    /// The agent: oracle, nop, one of the cheat set as cheat:NAME, shell, which lets a model give shell commands, or a program of
+    /// the image that asks a model, such as mini-swe-agent. May be given several times.
+    #[arg(short = 'a', long = "agent", value_name = "AGENT", value_parser = agent)]
     pub agents: Vec<trial::Agent>,
+    /// A TOML file that tells how a program of the image is started as an agent; it works besides the other agents.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub agent_spec: Vec<PathBuf>,
     /// Attempts at each task.
     #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub attempts: u32,

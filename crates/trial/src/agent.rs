@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ::agent::installed::Spec;
+
 /// Who works on the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Agent {
@@ -14,6 +16,8 @@ pub enum Agent {
     Cheat(Script),
     /// Lets the run's model give shell commands.
     Shell,
+    /// Starts a program of the image, which asks the run's model by itself.
+    Installed(&'static Spec),
 }
 
 /// A fixed program that works on a task in the place of its solution.
@@ -53,18 +57,20 @@ impl Agent {
             Self::Nop => "nop",
             Self::Cheat(script) => script.agent,
             Self::Shell => ::agent::shell::NAME,
+            Self::Installed(spec) => &spec.name,
         }
     }
 
     /// Whether it asks a model.
     pub fn asks_model(self) -> bool {
-        self == Self::Shell
+        matches!(self, Self::Shell | Self::Installed(_))
     }
 
     /// Its version in results.
     pub(crate) fn version(self) -> &'static str {
         match self {
             Self::Shell => env!("CARGO_PKG_VERSION"),
+            Self::Installed(spec) => &spec.version,
             Self::Oracle | Self::Nop | Self::Cheat(_) => "1.0.0",
         }
     }
@@ -85,7 +91,16 @@ impl FromStr for Agent {
             "oracle" => Ok(Self::Oracle),
             "nop" => Ok(Self::Nop),
             ::agent::shell::NAME => Ok(Self::Shell),
-            other => Err(format!("no agent is called `{other}`; there are oracle, nop and shell")),
+            other => match Spec::built_in().iter().find(|spec| spec.name == other) {
+                Some(spec) => Ok(Self::Installed(spec)),
+                None => {
+                    let known: Vec<_> = Spec::built_in().iter().map(|spec| spec.name.as_str()).collect();
+                    Err(format!(
+                        "no agent is called `{other}`; there are oracle, nop, shell, {}",
+                        known.join(", ")
+                    ))
+                }
+            },
         }
     }
 }

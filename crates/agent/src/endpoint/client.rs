@@ -158,6 +158,17 @@ impl Client {
         &self.settings
     }
 
+    /// The port of the endpoint, where it is one of this machine's loopback and speaks without encryption.
+    pub fn loopback_port(&self) -> Option<u16> {
+        let plain = self.address.scheme() == "http" && is_loopback(&self.address);
+        plain.then(|| self.address.port_or_known_default()).flatten()
+    }
+
+    /// The path of the endpoint, below which `chat/completions` lies.
+    pub fn base_path(&self) -> &str {
+        self.address.path().trim_end_matches("/chat/completions")
+    }
+
     /// Asks until there is an answer, or until no other try can help. Dropping the future breaks the request off.
     pub async fn complete(&self, ask: Ask<'_>, stop: &CancellationToken) -> Result<Answer, EndpointError> {
         let begun = Instant::now();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use agent::installed::Spec;
 use job::{Mean, Tally};
 use rayon::prelude::*;
 use record::Outcome;
@@ -35,7 +36,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         ..Places::default()
     };
     let bench = Workbench::open(places, &arguments.jobs)?;
-    let mut agents = arguments.agents.clone();
+    let mut agents = agents(directory, arguments)?;
     agents.sort();
     agents.dedup();
     let model = open_model(directory, arguments, &agents)?;
@@ -43,7 +44,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         bench.engine.name(),
         &agents,
         arguments.attempts,
-        settings(arguments, model.as_deref()),
+        settings(arguments, &agents, model.as_deref())?,
         tasks.iter().map(AsRef::as_ref),
     );
     trial::distinct_names(&tasks).or_exit(Exit::Usage)?;
@@ -71,6 +72,30 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
     };
     let (ran, directory) = work.run(output, &bench, &tasks, &identity)?;
     show(output, &ran, arguments.attempts, &directory)
+}
+
+/// The agents that were named, and those of specifications; without either the oracle.
+fn agents(directory: &Path, arguments: &cli::Run) -> Result<Vec<Agent>> {
+    /// No specification is larger.
+    const MOST_BYTES: u64 = 1 << 20;
+    let mut agents = arguments.agents.clone();
+    for path in &arguments.agent_spec {
+        let path = directory.join(path);
+        let wrong =
+            |what: &dyn std::fmt::Display| Failure::new(Exit::Usage, format!("{}: {what}", path.display()));
+        let bytes = artifact::read_bounded(&path, MOST_BYTES).map_err(|error| wrong(&error))?;
+        let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
+        let spec = Spec::parse(&text).map_err(|error| wrong(&error))?;
+        if agents.iter().any(|agent| agent.name() == spec.name) {
+            return Err(wrong(&format!("two agents are called `{}`", spec.name)));
+        }
+        // Agents are names that live as long as the program, of which there are a few.
+        agents.push(Agent::Installed(Box::leak(Box::new(spec))));
+    }
+    if agents.is_empty() {
+        agents.push(Agent::Oracle);
+    }
+    Ok(agents)
 }
 
 /// A job that is to be run.
@@ -160,13 +185,23 @@ fn open_model(directory: &Path, arguments: &cli::Run, agents: &[Agent]) -> Resul
 }
 
 /// What changes the outcome of trials beside tasks, agents and engine, so that a job goes on only as what it was.
-fn settings(arguments: &cli::Run, model: Option<&Model>) -> BTreeMap<String, String> {
+fn settings(
+    arguments: &cli::Run,
+    agents: &[Agent],
+    model: Option<&Model>,
+) -> Result<BTreeMap<String, String>> {
     let mut settings = cli::named_limits(&arguments.limits);
     if arguments.network {
         settings.insert("network".into(), "as tasks ask".into());
     }
     settings.extend(model.map(crate::model::settings).unwrap_or_default());
-    settings
+    for agent in agents {
+        if let Agent::Installed(spec) = agent {
+            let text = ident::to_canonical_json(spec).or_exit(Exit::Failed)?;
+            settings.insert(format!("agent {}", spec.name), ident::Digest::of(text).hex());
+        }
+    }
+    Ok(settings)
 }
 
 /// The tasks at the paths, in their order; one that is named twice is taken once.

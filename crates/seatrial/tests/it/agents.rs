@@ -204,6 +204,121 @@ fn attempts_are_groups_and_a_missing_reward_is_named() {
     assert_eq!(sum["groups"], json!({"attempts": 3, "whole": 1, "constant": 0, "partial": partial}));
 }
 
+/// A small agent in Python, which asks the model behind the door until it says no more commands.
+const PROGRAM: &str = r#"
+import json, os, subprocess, urllib.request
+messages = [{"role": "user", "content": os.environ["SEATRIAL_INSTRUCTION"]}]
+while True:
+    body = json.dumps({"model": os.environ["SEATRIAL_MODEL"], "messages": messages}).encode()
+    request = urllib.request.Request(os.environ["URL"], body, {"Content-Type": "application/json"})
+    text = json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+    messages.append({"role": "assistant", "content": text})
+    if "```" not in text:
+        break
+    script = text.split("```bash\n")[1].split("\n```")[0]
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    messages.append({"role": "user", "content": ran.stdout + ran.stderr})
+json.dump(messages, open("/logs/agent/little.json", "w"))
+raise SystemExit(3 if text == "fail" else 0)
+"#;
+
+#[test]
+fn a_program_of_the_image_asks_the_model_through_a_door() {
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("solves"), Task::new("fails")]);
+    for name in ["solves", "fails"] {
+        shelf.file(name, "instruction.md", &format!("Task {name}: repair 'it' \"now\".\n"));
+    }
+    let model = Scripted::serve(&json!({"model": "m", "scenes": [
+        {"when": ["Task solves: repair 'it' \"now\"."], "turns": [{"commands": ["echo fixed > state"]}, {"text": "done"}]},
+        {"when": ["Task fails:"], "turns": [{"text": "fail"}]},
+    ]}));
+    let spec = format!(
+        "name = \"little\"\nversion = \"7\"\nsetup = \"command -v python3\"\ncommand = '''python3 -c '{}''''\n[env]\nURL = \"{{{{ base_url }}}}/chat/completions\"\n",
+        PROGRAM.replace('\'', "\"")
+    );
+    std::fs::write(shelf.root().join("little.toml"), &spec).unwrap();
+    let url = model.server.url();
+    let run = |url: &str, job: &str| {
+        shelf.run_with(&[
+            "--agent-spec",
+            "little.toml",
+            "-m",
+            "m",
+            "--endpoint",
+            url,
+            "--max-retries",
+            "0",
+            "--job-name",
+            job,
+        ])
+    };
+    let job = run(&url, "one");
+    let solves = job.trial("solves");
+    assert!(solves.is_rewarded(1.0), "{} {:?}", solves.line, job.ended);
+    let result = solves.json("result.json");
+    assert_eq!(
+        result["agent_info"],
+        json!({"name": "little", "version": "7", "model_info": {"name": "m", "provider": null}})
+    );
+    assert!(solves.text("agent/little.json").contains("done"));
+    // What is not known of it is not zero.
+    assert_eq!(result["agent_result"]["n_input_tokens"], Value::Null);
+    let fails = job.trial("fails");
+    assert_eq!((fails.reason(), &fails.line["reward"]), ("agent_error", &json!(0.0)));
+    // The door leads to loopback alone, and a setup that fails says what it said.
+    let far = run("https://model.invalid/v1", "two");
+    assert!(far.trial("solves").detail().contains("127.0.0.1"), "{:?}", far.ended);
+    std::fs::write(
+        shelf.root().join("little.toml"),
+        spec.replace("command -v python3", "echo no such; exit 4"),
+    )
+    .unwrap();
+    let bare = run(&url, "three");
+    assert_eq!(bare.trial("solves").reason(), "agent_setup_failed");
+    assert!(bare.trial("solves").detail().contains("no such"));
+    std::fs::write(shelf.root().join("little.toml"), spec.replace("little", "shell")).unwrap();
+    assert!(run(&url, "four").ended.stderr.contains("cannot name an agent"));
+}
+
+#[test]
+fn mini_swe_agent_works_where_the_image_has_it() {
+    // A directory made by `pip install --target DIR mini-swe-agent`.
+    let Some(installed) = std::env::var_os("SEATRIAL_TEST_MINI_SWE_AGENT") else {
+        eprintln!("skipped: mini-swe-agent: SEATRIAL_TEST_MINI_SWE_AGENT names no directory with it");
+        return;
+    };
+    if !sandboxes_run() {
+        return;
+    }
+    // The program that was installed names the interpreter of the machine that installed it.
+    let program =
+        "RUN printf '#!/bin/sh\\nexec python3 -m minisweagent.run.mini \"$@\"\\n' > /opt/mini/bin/mini";
+    let image =
+        ["COPY site /opt/mini", program, "ENV PYTHONPATH=/opt/mini", "ENV PATH=/opt/mini/bin:/usr/bin:/bin"];
+    let task = image.iter().fold(Task::new("solves"), |task, line| task.dockerfile_line(line));
+    let shelf = Shelf::new([task]);
+    let context = shelf.tasks().join("solves/environment/site");
+    let copied = std::process::Command::new("cp").arg("-r").arg(&installed).arg(&context).status().unwrap();
+    assert!(copied.success());
+    let finish = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
+    let model = Scripted::serve(&json!({"model": "m", "scenes": [{"turns": [
+        {"text": "I repair it.", "commands": ["cat state; echo fixed > state"]}, {"text": "Done.", "commands": [finish]}]}]}));
+    let url = model.server.url();
+    let job = shelf.run_with(&["-a", "mini-swe-agent", "-m", "m", "--endpoint", &url, "--max-retries", "0"]);
+    let trial = job.trial("solves");
+    assert!(trial.is_rewarded(1.0), "{} {}", trial.line, trial.text("agent/output.txt"));
+    let said = seatrial(
+        shelf.root(),
+        &["--json", "traces", "export", "jobs", "--episodes", "all", "-o", "rows.jsonl"],
+    );
+    assert_eq!(said.with_code(0).json()["written"]["rows"], 2);
+    let rows = std::fs::read_to_string(shelf.root().join("rows.jsonl")).unwrap();
+    assert!(rows.contains("I repair it.") && rows.contains("broken"), "{rows}");
+}
+
 #[test]
 fn a_key_comes_from_the_environment_and_is_nowhere_else() {
     const KEY: &str = "sk-made-up-and-never-written-0815";

@@ -23,6 +23,7 @@ impl Life<'_> {
         access.upload(&log_directories(), "/logs", usual).await?;
         let program = match self.agent {
             Agent::Nop | Agent::Shell => return Ok(()),
+            Agent::Installed(spec) => return self.install(spec, access, round).await,
             Agent::Oracle => self
                 .task
                 .pack(&[&round.solution])
@@ -43,6 +44,7 @@ impl Life<'_> {
         match self.agent {
             Agent::Nop => Ok(()),
             Agent::Shell => self.converse(access, round, course).await,
+            Agent::Installed(spec) => self.operate(spec, access, round).await,
             Agent::Oracle | Agent::Cheat(_) => self.solve(access, round).await,
         }
     }
@@ -52,7 +54,7 @@ impl Life<'_> {
         // What the task tells its solution is nothing for others.
         let mut env = match self.agent {
             Agent::Oracle => resolved("solution.env", &self.task.config.solution_env)?,
-            Agent::Nop | Agent::Shell | Agent::Cheat(_) => BTreeMap::new(),
+            Agent::Nop | Agent::Shell | Agent::Installed(_) | Agent::Cheat(_) => BTreeMap::new(),
         };
         env.insert("DEBIAN_FRONTEND".into(), "noninteractive".into());
         let limit = self.budgets.limit(&self.budgets.agent, round.agent_sec);

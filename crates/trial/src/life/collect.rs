@@ -8,6 +8,7 @@ use sandbox::{Archive, Capture, ExecSpec};
 
 use super::access::{Access, Fetched, disk};
 use super::artifacts::{Excludes, PUBLISHED, absolute, for_crossing, is_taken};
+use super::installed::OUTPUT;
 use super::round::Round;
 use super::{Failure, Life};
 use crate::Agent;
@@ -19,8 +20,14 @@ const COLLECT_LIMIT: u64 = 256 << 20;
 /// Whether the trial itself writes a file of this name beside what is in `/logs/agent`. What a model did is told by the trial
 /// alone: no file out of its sandbox may pass for a part of its trajectory.
 fn is_ours(agent: Agent, name: &str) -> bool {
-    matches!(name, "oracle.txt" | "exit-code.txt")
-        || agent.asks_model() && (name.starts_with("trajectory.") || name.starts_with("wire/"))
+    let own = match agent {
+        Agent::Shell => name.starts_with("trajectory.") || name.starts_with("wire/"),
+        Agent::Installed(spec) => {
+            name == OUTPUT || name.starts_with("trajectory.") && spec.trajectory.as_deref() != Some(name)
+        }
+        Agent::Oracle | Agent::Nop | Agent::Cheat(_) => false,
+    };
+    own || matches!(name, "oracle.txt" | "exit-code.txt")
 }
 
 /// An artifact on its way into the verifier's own environment.

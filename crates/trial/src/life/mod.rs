@@ -9,6 +9,7 @@ mod agent;
 mod artifacts;
 mod collect;
 mod course;
+mod installed;
 mod model;
 mod round;
 mod start;
@@ -135,6 +136,10 @@ impl Life<'_> {
             source: self.task.environment(),
             network: &config.environment.network,
             table: "environment",
+            doors: match self.doors() {
+                Ok(doors) => doors,
+                Err(failure) => return Ended::failed(failure),
+            },
         };
         let started = match self.start(&environment, clock, course).await {
             Ok(started) => started,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use record::Reason;
-use sandbox::{Archive, ExecSpec, ExitStatus, Network, Root, Sandbox, SandboxSpec};
+use sandbox::{Archive, Door, ExecSpec, ExitStatus, Network, Root, Sandbox, SandboxSpec};
 use task::config::{EnvironmentConfig, Healthcheck, NetworkMode};
 
 use super::access::{Access, bounded, failure};
@@ -29,6 +29,8 @@ pub(super) struct Environment<'a> {
     pub(super) network: &'a task::config::Network,
     /// Name of the table in `task.toml`, for messages.
     pub(super) table: &'static str,
+    /// What of this machine can be reached from within.
+    pub(super) doors: Vec<Door>,
 }
 
 /// A sandbox that has started.
@@ -126,6 +128,7 @@ impl Life<'_> {
                 storage: config.storage_mb.map(bytes),
             },
             network: network(environment.network, self.network_allowed),
+            doors: environment.doors.clone(),
             ..SandboxSpec::new(environment.name.clone(), root, scratch)
         };
         // What the image took is gone from the limit of both together.

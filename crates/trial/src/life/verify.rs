@@ -115,6 +115,7 @@ impl Life<'_> {
             source,
             network: round.verifier.network.as_ref().unwrap_or(&config.network),
             table: if declared.is_some() { "verifier.environment" } else { "environment" },
+            doors: Vec::new(),
         }
     }
 
