@@ -26,7 +26,7 @@ use task::digest_task;
 
 const ROUNDS: usize = 5;
 /// Bytes of the archive of each task: as much as the workspaces of small projects.
-const ARCHIVE: usize = 600_000;
+const ARCHIVE: usize = 150_000;
 
 fn main() {
     let tasks = std::env::args().skip(1).find_map(|size| size.parse().ok()).unwrap_or(5_000);

@@ -3,6 +3,7 @@
 use dataset::resolve::{Exclusion, ResolveError, resolve};
 use dataset::{DatasetError, verify};
 use ident::{AliasTable, RepoKey, TaskId};
+use proptest::prelude::*;
 use record::{SimilarBy, SimilarTasks, Split};
 
 use crate::documents::Documents;
@@ -84,4 +85,38 @@ fn near_duplicates_in_two_splits_cannot_be_frozen() {
     let together = &frozen.manifest.together;
     assert_eq!(*together, [["acme/gears", "acme/widgets"].map(|repo| RepoKey::parse(repo).unwrap())]);
     assert_eq!(verify(&frozen.path, &AliasTable::default()).unwrap().problems, []);
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_alike_lies_in_one_split_in_whatever_order_it_is_told(
+        repos in prop::collection::vec(0..7usize, 1..16),
+        pairs in prop::collection::vec((0..16usize, 0..16usize), 0..6),
+    ) {
+        let names: Vec<String> = repos.iter().map(|repo| format!("o/r{repo}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (mut documents, ids) = one_each(&names);
+        let id = |n: usize| &ids[n % ids.len()];
+        for (kept, other) in pairs {
+            if id(kept) != id(other) {
+                documents.alike(id(kept), id(other), SimilarBy::Instruction);
+            }
+        }
+        let rules = rules(&[("p", 16)], 16, [8, 4, 4], true);
+        let resolved = documents.resolve(&rules);
+        let split = |id: &TaskId| {
+            resolved.selection.tasks.iter().find(|task| task.task_id == *id).map(|task| task.split)
+        };
+        prop_assert_eq!(resolved.selection.tasks.len(), ids.len());
+        for pair in &documents.checks.similar {
+            prop_assert_eq!(split(&pair.kept), split(&pair.other));
+        }
+        for group in &resolved.together {
+            let of_group = resolved.selection.tasks.iter().filter(|task| group.contains(&task.repo));
+            let splits: std::collections::BTreeSet<Split> = of_group.map(|task| task.split).collect();
+            prop_assert_eq!(splits.len(), 1);
+        }
+        documents.checks.similar.reverse();
+        prop_assert_eq!(documents.resolve(&rules), resolved);
+    }
 }
