@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import logging
 import sys
 import types
 
@@ -33,6 +34,7 @@ lines = [json.loads(line) for line in (WORK / "sft.jsonl").read_text().splitline
 same("what is said in them", said, [[message["content"] for message in line["conversations"]] for line in lines])
 
 # The rows as they were exported would lose those that begin with two messages of the user: that is what the form is for.
+logging.disable(logging.WARNING)
 raw = datasets.load_dataset(str(WORK / "traces"), split="train")
 lost = sum(not convert(row)["_response"] for row in raw)
 if lost == 0:

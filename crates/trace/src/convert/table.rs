@@ -116,7 +116,11 @@ impl Table {
         }
     }
 
+    /// Gives the file its name. One without samples gets none: nobody is to train on it by mistake.
     pub(super) fn finish(mut self) -> Result<(), TraceError> {
+        if self.written == 0 {
+            return Ok(());
+        }
         let path = &self.path;
         let file = match self.form {
             Form::Lines(file) => {

@@ -11,8 +11,61 @@ use crate::row::{MAIN, Row, Text};
 use crate::trajectory::{Content, Speaker, Trajectory};
 use crate::trial::{Fault, Source, lone, sources, verifier_output};
 
-/// Harbor's agents that leave no trajectory, and at which its exporter stops.
-const WITHOUT_TRAJECTORY: [&str; 2] = ["oracle", "nop"];
+/// The agents of Harbor 0.26 that leave trajectories in ATIF. At all others its exporter stops.
+const WITH_TRAJECTORY: [&str; 38] = [
+    "acp",
+    "antigravity-cli",
+    "antigravity-sdk",
+    "claude-code",
+    "cline-cli",
+    "codex",
+    "computer-1",
+    "copilot-cli",
+    "cortex-code",
+    "cursor-cli",
+    "devin",
+    "eve",
+    "fx",
+    "fx-dev",
+    "gemini-cli",
+    "goose",
+    "grok-build",
+    "hermes",
+    "junie",
+    "kimi-cli",
+    "kimi-code",
+    "mimo",
+    "mini-swe-agent",
+    "muse-code",
+    "nemo-agent",
+    "openclaw",
+    "opencode",
+    "opencode-v2",
+    "openhands",
+    "openhands-sdk",
+    "pi",
+    "qwen-coder",
+    "rovodev-cli",
+    "strands",
+    "swe-agent",
+    "terminus-2",
+    "trae-agent",
+    "vibe",
+];
+/// The agents of Harbor 0.26 that leave none.
+const WITHOUT_TRAJECTORY: [&str; 11] = [
+    "aider",
+    "code-puppy",
+    "deerflow",
+    "dspy-rlm",
+    "fabric",
+    "langgraph",
+    "mcode",
+    "nop",
+    "oracle",
+    "terminus",
+    "terminus-1",
+];
 
 /// What became of one trial.
 #[derive(Debug, Default)]
@@ -216,8 +269,14 @@ fn as_harbor(
     out: &mut Made,
 ) -> Result<(), TraceError> {
     let stop = |detail: String| TraceError::Harbor { trial: trial.trial_name.to_string(), detail };
-    if let Some(agent) = trial.head.agent.as_deref().filter(|agent| WITHOUT_TRAJECTORY.contains(agent)) {
-        return Err(stop(format!("its agent {agent} leaves no trajectory")));
+    match trial.head.agent.as_deref() {
+        Some(agent) if WITHOUT_TRAJECTORY.contains(&agent) => {
+            return Err(stop(format!("its agent {agent} leaves no trajectory")));
+        }
+        Some(agent) if !WITH_TRAJECTORY.contains(&agent) => {
+            return Err(stop(format!("Harbor has no agent {agent}")));
+        }
+        _ => {}
     }
     let sources = match sources(directory, options.helpers, &mut out.mended, &mut out.faults) {
         Ok(sources) => sources,

@@ -24,11 +24,14 @@ fn converted(paths: &[PathBuf], options: &ConvertOptions) -> (Vec<Value>, Conver
     let temporary = tempfile::tempdir().unwrap();
     let out = temporary.path().join("out.jsonl");
     let report = convert(paths, options, &out).unwrap();
-    let text = std::fs::read_to_string(&out).unwrap();
+    assert_eq!(out.exists(), report.samples > 0, "a file without samples is not written");
+    let text = std::fs::read_to_string(&out).unwrap_or_default();
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.len() as u64, report.samples);
     // The same as Parquet has as many rows.
-    convert(paths, options, &temporary.path().join("out.parquet")).unwrap();
+    let parquet = temporary.path().join("out.parquet");
+    convert(paths, options, &parquet).unwrap();
+    assert_eq!(parquet.exists(), report.samples > 0);
     (rows, report)
 }
 
@@ -231,4 +234,49 @@ fn an_exception_does_not_mean_that_there_is_no_reward() {
         assert_eq!(count(Some(exception), reward), number, "{exception} {reward:?}");
     }
     assert_eq!(gathered.contradictions, [], "trials of different runs are different trials");
+}
+
+/// Directories are gone through in any order: only sums are looked at.
+fn each_json(directory: &Path, found: &mut impl FnMut(&Path, Value)) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            each_json(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "json")
+            && let Ok(value) = serde_json::from_slice(&std::fs::read(&path).unwrap())
+        {
+            found(&path, value);
+        }
+    }
+}
+
+/// The versions that were counted by hand over all real trajectories, those of helpers and those that lie elsewhere included.
+#[test]
+fn every_real_trajectory_is_read_in_its_version() {
+    let Some(trials) = corpus::find("data/trials") else { return };
+    let (mut versions, mut steps) = (std::collections::BTreeMap::new(), 0);
+    each_json(&trials, &mut |path, value| {
+        let Some(version) = value["schema_version"].as_str().filter(|text| text.starts_with("ATIF")) else {
+            return;
+        };
+        *versions.entry(version.to_owned()).or_insert(0) += 1;
+        steps += value["steps"].as_array().unwrap().len();
+        let read = gather(&[path.to_owned()]).unwrap();
+        assert_eq!(read.trials.len(), 1, "{}", path.display());
+        assert_eq!(read.trials[0].format.as_deref(), Some(version), "{}", path.display());
+    });
+    let counted = [("ATIF-v1.4", 12), ("ATIF-v1.5", 2), ("ATIF-v1.6", 37), ("ATIF-v1.7", 9)];
+    assert_eq!(versions.into_iter().collect::<Vec<_>>(), counted.map(|(version, n)| (version.to_owned(), n)));
+    assert_eq!(steps, 1453);
+}
+
+#[test]
+fn a_conversion_without_samples_writes_no_file() {
+    let temporary = tempfile::tempdir().unwrap();
+    let job = temporary.path().join("job");
+    trial(&job, "tiny", "tiny__a", &reward("1"), None);
+    for form in [Form::Sft, Form::Rl, Form::Preference, Form::Tokens] {
+        let (rows, report) = converted(std::slice::from_ref(&job), &options(form));
+        assert_eq!((rows.len(), report.samples), (0, 0), "{form:?}");
+    }
 }
