@@ -351,22 +351,26 @@ fn names_of_files(facts: &Facts<'_>, report: &mut Report<'_>) {
     let mut folded: HashMap<(&[u8], String), &[u8]> = HashMap::new();
     for (path, entry) in &facts.view.entries {
         let name = file_name(path);
-        let shown = printable(name);
+        let shown = || printable(name);
         match std::str::from_utf8(name) {
             Err(_) => {
                 report.add(
                     &FILE_NAME_NOT_UTF8,
                     Place::file(path),
-                    format!("the name `{shown}` is not UTF-8"),
+                    format!("the name `{}` is not UTF-8", shown()),
                 );
             }
             Ok(text) => {
                 if !is_step_name(text) {
-                    let message = format!("some systems cannot hold the name `{shown}`");
+                    let message = format!("some systems cannot hold the name `{}`", shown());
                     report.add(&FILE_NAME_UNPORTABLE, Place::file(path), message);
                 }
                 let folder = &path[..path.len() - name.len()];
-                let alike: String = text.nfc().flat_map(char::to_lowercase).collect();
+                let alike: String = if text.is_ascii() {
+                    text.to_ascii_lowercase()
+                } else {
+                    text.nfc().flat_map(char::to_lowercase).collect()
+                };
                 if let Some(other) = folded.insert((folder, alike), name) {
                     let message = format!("the name is like `{}` beside it", printable(other));
                     report.add(&FILE_NAMES_COLLIDE, Place::file(path), message);

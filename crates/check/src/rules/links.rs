@@ -114,18 +114,20 @@ fn members(path: &[u8], archive: &Archive, report: &mut Report<'_>) {
     let climbs = |path: &[u8]| path.split(|&b| b == b'/').any(|part| part == b"..");
     let mut out: BTreeSet<&[u8]> = BTreeSet::new();
     for member in &archive.members {
-        let shown = printable(&member.path);
+        let shown = || printable(&member.path);
         let through = || {
             let ends = member.path.iter().enumerate().filter(|(_, b)| **b == b'/');
             !out.is_empty() && ends.map(|(end, _)| &member.path[..end]).any(|above| out.contains(above))
         };
         let what = match &member.kind {
-            _ if climbs(&member.path) => format!("its member `{shown}` climbs out of it"),
-            _ if through() => format!("its member `{shown}` is unpacked through a link that leads out of it"),
-            MemberKind::Hardlink(target) if climbs(target) => {
-                format!("its member `{shown}` is a hard link to `{}`", printable(target))
+            _ if climbs(&member.path) => format!("its member `{}` climbs out of it", shown()),
+            _ if through() => {
+                format!("its member `{}` is unpacked through a link that leads out of it", shown())
             }
-            MemberKind::Special => format!("its member `{shown}` is a device or a pipe"),
+            MemberKind::Hardlink(target) if climbs(target) => {
+                format!("its member `{}` is a hard link to `{}`", shown(), printable(target))
+            }
+            MemberKind::Special => format!("its member `{}` is a device or a pipe", shown()),
             MemberKind::Symlink(target) => {
                 if target.starts_with(b"/") || depth(&member.path, target).is_none() {
                     out.insert(&member.path);
