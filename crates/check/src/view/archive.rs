@@ -155,6 +155,8 @@ fn plain(path: &[u8]) -> Vec<u8> {
 mod tests {
     use std::io::Write;
 
+    use proptest::prelude::*;
+
     use super::*;
 
     fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
@@ -204,6 +206,34 @@ mod tests {
             [("w.tar", true), ("w.TAR.GZ", true), ("w.tgz", true), ("w.tar.bz2", false), ("tar", false)]
         {
             assert_eq!(looks_like(format!("environment/{name}").as_bytes()), wanted, "{name}");
+        }
+    }
+
+    proptest! {
+        /// However an archive is damaged, it holds the same whether it is read in pieces or lies in memory.
+        #[test]
+        fn pieces_and_memory_show_the_same(
+            sizes in prop::collection::vec(0_usize..1500, 1..5),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+            end in any::<prop::sample::Index>(),
+            cut in any::<bool>(),
+        ) {
+            let contents: Vec<(String, Vec<u8>)> =
+                sizes.iter().enumerate().map(|(at, size)| (format!("file-{at}"), vec![b'x'; *size])).collect();
+            let files: Vec<(&str, &[u8])> =
+                contents.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+            let mut bytes = tar_of(&files);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if cut {
+                bytes.truncate(end.index(bytes.len()));
+            }
+            let pieces = read(&bytes[..], &mut (1 << 20)).unwrap();
+            let memory = read_whole(&Bytes::from(bytes), &mut (1 << 20)).unwrap();
+            prop_assert_eq!(pieces.members, memory.members);
+            prop_assert_eq!(pieces.cut.is_some(), memory.cut.is_some());
         }
     }
 }
