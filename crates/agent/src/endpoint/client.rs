@@ -307,6 +307,13 @@ fn address(url: &str) -> Result<Url, EndpointError> {
         let detail = "it holds credentials, which belong into an environment variable".into();
         return Err(EndpointError::Address { url, detail });
     }
+    if address.query().is_some() || address.fragment().is_some() {
+        // Addresses are written into results, and what stands there may be a key.
+        address.set_query(None);
+        address.set_fragment(None);
+        let detail = "it has a part behind `?` or `#`, which no endpoint needs".into();
+        return Err(EndpointError::Address { url: address.into(), detail });
+    }
     let path = address.path().trim_end_matches('/').trim_end_matches("/chat/completions").to_owned();
     address.set_path(&format!("{path}/chat/completions"));
     Ok(address)
@@ -353,6 +360,8 @@ mod tests {
         }
         let error = address("https://user:made-up@h/v1").unwrap_err().to_string();
         assert!(!error.contains("made-up"), "{error}");
+        let error = address("https://h/v1?key=made-up").unwrap_err().to_string();
+        assert!(error.contains("https://h/v1") && !error.contains("made-up"), "{error}");
         assert!(is_loopback(&Url::parse("http://[::1]:1/").unwrap()));
         assert!(!is_loopback(&Url::parse("http://h/").unwrap()));
     }
