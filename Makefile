@@ -4,7 +4,7 @@ CARGO ?= cargo
 DEMO_DIR ?= target/demo
 PROOF_DIR ?= target/real-proofs
 
-.PHONY: demo build test lint clean-demo bench prove-minismith test-consumers
+.PHONY: demo build test test-kubernetes lint clean-demo bench prove-minismith test-consumers
 
 demo: build
 	@scripts/prepare demo
@@ -17,6 +17,10 @@ build:
 test:
 	@scripts/prepare demo test
 	@scripts/test
+
+# The engine's tests on a cluster of their own; the first time it builds the cluster's programs, which takes ten minutes of two processors.
+test-kubernetes:
+	@scripts/test-kubernetes
 
 lint:
 	$(CARGO) fmt --all --check

@@ -65,6 +65,23 @@ const RECIPE: Shape = Table(&[
     ),
     ("check", Table(&[("held_out", Value)])),
     (
+        "kubernetes",
+        Table(&[
+            ("context", Value),
+            ("namespace", Value),
+            ("start_limit_sec", Value),
+            ("accept_open_network", Value),
+            ("probe", Value),
+            ("node_selector", Value),
+            ("tolerations", Value),
+            ("runtime_class", Value),
+            ("priority_class", Value),
+            ("annotations", Value),
+            ("image_pull_secrets", Value),
+            ("capabilities", Value),
+        ]),
+    ),
+    (
         "images",
         Table(&[
             ("registry", Value),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use record::{ShardConfig, SourceKind, SourceRole};
+use record::{ClusterConfig, ShardConfig, SourceKind, SourceRole};
 use serde::{Deserialize, Serialize};
 
 /// A whole recipe.
@@ -40,6 +40,9 @@ pub struct Recipe {
     /// How tasks are proved.
     #[serde(default)]
     pub prove: ProveRecipe,
+    /// How a cluster is used, where the engine is `kubernetes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<ClusterConfig>,
     /// How the final set is chosen.
     pub resolve: ResolveRecipe,
     /// What is written for trainers.
@@ -506,6 +509,8 @@ pub enum EngineName {
     Native,
     /// Containers of a daemon that speaks the Docker Engine API.
     Docker,
+    /// Pods of a Kubernetes cluster.
+    Kubernetes,
 }
 
 impl EngineName {
@@ -514,6 +519,7 @@ impl EngineName {
         match self {
             Self::Native => "native",
             Self::Docker => "docker",
+            Self::Kubernetes => "kubernetes",
         }
     }
 }

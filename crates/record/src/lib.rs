@@ -2,6 +2,7 @@
 //!
 //! No behaviour lives here: a type moves into this crate when two rooms that do not know each other exchange it.
 
+mod cluster;
 mod document;
 mod evidence;
 mod images;
@@ -14,6 +15,7 @@ mod source;
 mod task;
 mod verdict;
 
+pub use cluster::{Capability, ClusterConfig, Toleration};
 pub use evidence::{ImageState, ImageStatus, RewardMean, Trajectory};
 pub use images::{
     BuiltImage, ImageBuilds, ImageKind, ImageSource, ImageSourceError, Overflow, PlacedImage, Placement,

@@ -23,6 +23,7 @@ mod pack;
 #[path = "../src/shared/process.rs"]
 mod process;
 mod serve;
+mod surroundings;
 mod sys;
 mod unpack;
 #[path = "../src/shared/wire.rs"]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::sys::{self, Change, Wait};
 use crate::wire::{HEADER, Header, Kind, MAX_PAYLOAD, Operation, Status, Wire};
-use crate::{command, counters, door, pack, unpack};
+use crate::{command, counters, door, pack, surroundings, unpack};
 
 /// How long a helper may leave a request unread before it counts as broken.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -192,6 +192,8 @@ impl Guest {
                 (Operation::Unpack, _) => sys::calm_down(self.nice).and_then(|()| unpack::run(&socket)),
                 (Operation::Pack, _) => sys::calm_down(self.nice).and_then(|()| pack::run(&socket)),
                 (Operation::Usage, _) => counters::read().put(&mut &socket),
+                (Operation::Setting, _) => surroundings::setting().put(&mut &socket),
+                (Operation::Reach, _) => surroundings::reach(&socket),
                 (Operation::Accept, Some(listener)) => door::run(&socket, &listener),
                 (Operation::Accept, None) => Err(io::Error::other("nothing listens on that port")),
                 (Operation::KillAll | Operation::Listen, _) => Ok(()),

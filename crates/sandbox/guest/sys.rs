@@ -22,6 +22,7 @@ const WNOHANG: c_int = 1;
 const WUNTRACED: c_int = 2;
 const POLLIN: i16 = 1;
 const O_CLOEXEC: c_int = 0o2_000_000;
+const PR_CAPBSET_READ: c_int = 23;
 const PR_CAPBSET_DROP: c_int = 24;
 const PR_SET_CHILD_SUBREAPER: c_int = 36;
 /// `CAP_SYS_NICE`, the one capability that the guest keeps for itself.
@@ -127,6 +128,8 @@ unsafe extern "C" {
     safe fn setsid() -> c_int;
     safe fn getpriority(which: c_int, who: c_uint) -> c_int;
     safe fn setpriority(which: c_int, who: c_uint, nice: c_int) -> c_int;
+    safe fn geteuid() -> u32;
+    safe fn getegid() -> u32;
     fn setgroups(count: usize, groups: *const u32) -> c_int;
     safe fn setresgid(real: u32, effective: u32, saved: u32) -> c_int;
     safe fn setresuid(real: u32, effective: u32, saved: u32) -> c_int;
@@ -368,11 +371,24 @@ pub(crate) fn limit_files(largest: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
+/// The user and group that this process is.
+pub(crate) fn user() -> (u32, u32) {
+    (geteuid(), getegid())
+}
+
 /// Switches to another user, and gives up the guard whoever it is. There is no way back.
+///
+/// A container without any capability has no guard to give up and nobody else to become; its groups stay as they are.
 pub(crate) fn assume(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
-    check(prctl(PR_CAPBSET_DROP, c_ulong::from(GUARD), 0 as c_ulong, 0 as c_ulong, 0 as c_ulong))?;
+    let guard = |option| prctl(option, c_ulong::from(GUARD), 0 as c_ulong, 0 as c_ulong, 0 as c_ulong);
+    if guard(PR_CAPBSET_READ) != 0 {
+        check(guard(PR_CAPBSET_DROP))?;
+    }
     // SAFETY: pointer and length are those of one slice.
-    check(unsafe { setgroups(groups.len(), groups.as_ptr()) })?;
+    match check(unsafe { setgroups(groups.len(), groups.as_ptr()) }) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && user() == (uid, gid) => {}
+        other => other.map(|_| ())?,
+    }
     check(setresgid(gid, gid, gid))?;
     check(setresuid(uid, uid, uid))?;
     let header = CapHeader { version: 0x2008_0522, pid: 0 };

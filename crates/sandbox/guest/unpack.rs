@@ -87,7 +87,7 @@ impl Target {
                 options.write(true).create_new(true).mode(0o600).custom_flags(sys::O_NOFOLLOW);
                 let mut file = options.open(&at)?;
                 io::copy(content, &mut file)?;
-                fchown(&file, Some(0), Some(0))?;
+                give_to_root(&file)?;
                 file.set_permissions(Permissions::from_mode(mode))?;
                 let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(entry.mtime));
                 let time = time.unwrap_or(SystemTime::UNIX_EPOCH);
@@ -149,8 +149,16 @@ fn place_directory(at: &Path, mode: u32) -> io::Result<()> {
     }
     let flags = sys::O_DIRECTORY | sys::O_NOFOLLOW;
     let directory = OpenOptions::new().read(true).custom_flags(flags).open(at)?;
-    fchown(&directory, Some(0), Some(0))?;
+    give_to_root(&directory)?;
     directory.set_permissions(Permissions::from_mode(mode))
+}
+
+/// Makes root the owner. Who may not give files away keeps them.
+fn give_to_root(file: &File) -> io::Result<()> {
+    match fchown(file, Some(0), Some(0)) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+        other => other,
+    }
 }
 
 /// The entry's path without a leading `/` and without `.`; `..` is refused.

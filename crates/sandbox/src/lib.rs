@@ -11,9 +11,11 @@ mod door;
 pub mod engine;
 mod error;
 mod guest;
+pub mod kubernetes;
 mod naming;
 #[cfg(target_os = "linux")]
 pub mod native;
+mod owner;
 mod removal;
 mod resolve;
 mod shared;

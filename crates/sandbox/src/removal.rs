@@ -30,6 +30,14 @@ pub(crate) fn beside(remove: impl FnOnce() + Send + 'static) {
     });
 }
 
+/// Runs a removal that waits for others, on a runtime of its own: that of the caller may be about to end.
+pub(crate) fn aside(remove: impl Future<Output = ()> + Send + 'static) {
+    beside(move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(remove),
+        Err(error) => tracing::warn!(%error, "what was left of a sandbox could not be removed"),
+    });
+}
+
 /// Waits until all dropped sandboxes are gone, but no longer than `limit`; says whether they are.
 ///
 /// Processes and mounts of a sandbox end with the program in any case. Its control group and its files do not: what is

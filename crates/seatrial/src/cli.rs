@@ -497,6 +497,8 @@ pub enum Engine {
     Native,
     /// Containers of a daemon that speaks the Docker Engine API, Podman's included.
     Docker,
+    /// Pods of the Kubernetes cluster that KUBECONFIG names.
+    Kubernetes,
 }
 
 impl From<Engine> for recipe::EngineName {
@@ -504,6 +506,7 @@ impl From<Engine> for recipe::EngineName {
         match engine {
             Engine::Native => Self::Native,
             Engine::Docker => Self::Docker,
+            Engine::Kubernetes => Self::Kubernetes,
         }
     }
 }
@@ -648,9 +651,13 @@ pub struct JobsOne {
 /// `seatrial gc`.
 #[derive(Debug, Args, Default)]
 pub struct Gc {
-    /// Removes all containers of one job instead, even while it runs.
+    /// Removes all containers of one job instead, even while it runs; on a cluster, everything of one run.
     #[arg(long = "run", value_name = "JOB-ID")]
     pub job: Option<String>,
+    /// Where to look: `kubernetes` removes what dead runs left on the cluster that KUBECONFIG names, and nothing here. Otherwise this
+    /// machine and its container daemon.
+    #[arg(short = 'e', long, value_enum, conflicts_with = "images")]
+    pub engine: Option<Engine>,
     /// Also removes images that were built for tasks and that no container uses, and layers that no task in `tasks` needs; the next
     /// run makes them again.
     #[arg(long, conflicts_with = "job")]

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ident::{AliasTable, Digest, to_canonical_json};
-use recipe::{Aliases, Recipe};
+use recipe::{Aliases, EngineName, Recipe};
+use record::ClusterConfig;
 use serde::Serialize;
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::stage::export::EXPORTS;
 use crate::stage::freeze::FROZEN;
+use crate::stage::images;
 use crate::stage::materialize::TASKS;
 use crate::workbench::{Places, Workbench};
 
@@ -119,12 +121,16 @@ impl Project {
     pub fn workbench(&self, jobs: &Jobs) -> Result<Workbench> {
         let layout = self.recipe.materialize.layout.as_ref().map(|path| self.path(path));
         let bases = self.recipe.bases.iter().map(|(name, path)| (name.clone(), self.path(path))).collect();
+        let engine = self.recipe.prove.engine;
+        let mirrored = if engine == EngineName::Kubernetes { images::mirrored(self)? } else { BTreeMap::new() };
         let places = Places {
-            engine: self.recipe.prove.engine,
+            engine,
             state: self.state("")?,
             private: vec![self.root.clone()],
             layout: layout.as_deref(),
             bases,
+            cluster: self.recipe.kubernetes.clone().unwrap_or_default(),
+            mirrored,
         };
         Workbench::open(places, jobs)
     }
@@ -144,6 +150,14 @@ impl Project {
     pub fn frozen_name(&self, count: usize) -> String {
         format!("{}-{count}-{}", self.recipe.dataset.name, self.recipe.dataset.version)
     }
+}
+
+/// How the recipe in `root` uses a cluster; by its defaults where there is no recipe.
+pub fn cluster_of(root: &Path) -> Result<ClusterConfig> {
+    if !root.join("seatrial.toml").exists() {
+        return Ok(ClusterConfig::default());
+    }
+    Ok(Project::open(root)?.recipe.kubernetes.unwrap_or_default())
 }
 
 /// A file that users write, as text.

@@ -10,13 +10,15 @@ use std::time::Duration;
 
 use jiff::ZonedDateTime;
 use recipe::EngineName;
+use record::ClusterConfig;
 use sandbox::SandboxError;
 use sandbox::docker::{Docker, DockerConfig, Sweep};
+use sandbox::kubernetes::{Kubernetes, KubernetesConfig};
 use sandbox::native::{Native, NativeConfig, StepRunner};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedSender;
-use trial::{Admission, AdmissionLimits, DockerImages, Event, Images, ImagesConfig, LocalImages, Resources};
+use trial::{Admission, AdmissionLimits, ClusterImages, DockerImages, Event, Images, ImagesConfig, LocalImages, Resources};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -74,6 +76,10 @@ pub struct Places<'a> {
     pub layout: Option<&'a Path>,
     /// Build contexts of the project's own images, by name.
     pub bases: BTreeMap<String, PathBuf>,
+    /// How a cluster is used.
+    pub cluster: ClusterConfig,
+    /// Where images of tasks were mirrored to, by build context: what nodes of a cluster pull.
+    pub mirrored: BTreeMap<PathBuf, String>,
 }
 
 impl Workbench {
@@ -105,6 +111,10 @@ impl Workbench {
             EngineName::Docker => {
                 let docker = runtime.block_on(docker())?;
                 (Arc::new(docker.clone()), Arc::new(DockerImages::new(docker)))
+            }
+            EngineName::Kubernetes => {
+                let cluster = runtime.block_on(kubernetes(places.cluster))?;
+                (Arc::new(cluster), Arc::new(ClusterImages::new(places.mirrored)))
             }
         };
         let available = available_memory();
@@ -161,6 +171,15 @@ async fn docker() -> Result<Docker> {
         tracing::info!(containers = removed.len(), "removed what an earlier run left");
     }
     Ok(docker)
+}
+
+/// Connects to the cluster that `KUBECONFIG` names, as a run of its own. What killed programs left there goes with `seatrial gc`.
+pub async fn kubernetes(cluster: ClusterConfig) -> Result<Kubernetes> {
+    let run = KubernetesConfig::run_name("run", &uuid::Uuid::new_v4().to_string());
+    let config = KubernetesConfig { cluster, ..KubernetesConfig::new(run) };
+    Kubernetes::connect(config)
+        .await
+        .map_err(|error| Failure::from_error(Exit::Failed, &error).hint("docs/kubernetes.md tells what a cluster needs"))
 }
 
 /// Makes the directory of a job that is called after the local time, behind `prefix`, and returns its name. What was started in

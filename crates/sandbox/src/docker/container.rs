@@ -7,9 +7,9 @@ use bollard::models::{
 };
 
 use crate::docker::engine::NAME;
-use crate::docker::owner::Owner;
 use crate::guest::PLACE;
 use crate::naming::hostname;
+use crate::owner::Owner;
 use crate::{Limits, Network, SandboxError, SandboxSpec};
 
 /// In front of every label of ours.

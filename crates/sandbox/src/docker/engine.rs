@@ -16,11 +16,11 @@ use tokio_util::io::StreamReader;
 
 use crate::docker::connect::{self, Connected, DockerConfig, LONG, Refusal, SHORT, answer};
 use crate::docker::container::{self, OWNER, SANDBOX};
-use crate::docker::owner::{Life, Owner};
 use crate::docker::raw;
 use crate::docker::running::{Container, Running};
 use crate::guest::{Link, PLACE, PROGRAM};
 use crate::naming::container_name;
+use crate::owner::{Life, Owner};
 use crate::{Engine, EngineImage, Limits, Root, Sandbox, SandboxError, SandboxSpec};
 
 /// The engine's name.

@@ -9,7 +9,6 @@ mod connect;
 mod container;
 mod engine;
 mod images;
-mod owner;
 mod raw;
 mod running;
 mod storage;

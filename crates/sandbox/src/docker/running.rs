@@ -44,14 +44,8 @@ impl Drop for Container {
             return;
         }
         let (client, id) = (self.client.clone(), std::mem::take(&mut self.id));
-        removal::beside(move || {
-            // The runtime that the caller is on may be about to end.
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let removed = match runtime {
-                Ok(runtime) => runtime.block_on(remove(&client, &id)),
-                Err(error) => Err(Refusal::Silence(error.to_string())),
-            };
-            if let Err(refusal) = removed {
+        removal::aside(async move {
+            if let Err(refusal) = remove(&client, &id).await {
                 tracing::warn!(container = id, ?refusal, "a dropped sandbox could not be removed");
             }
         });

@@ -10,8 +10,8 @@ use crate::SandboxError;
 use crate::docker::connect::{LONG, Refusal, answer};
 use crate::docker::container::{JOB, OWNER, SANDBOX};
 use crate::docker::engine::{CONFLICT, Docker, NOT_FOUND, remove};
-use crate::docker::owner::{Life, Owner};
 use crate::docker::raw;
+use crate::owner::{Life, Owner};
 
 /// What to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]

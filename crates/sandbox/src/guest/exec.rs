@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::guest::Link;
 use crate::resolve::{self, Settings};
-use crate::shared::wire::{Command, Counters, Operation, Outcome, Status, Texts, Wire};
+use crate::shared::wire::{Command, Counters, Operation, Outcome, Setting, Status, Texts, Wire};
 use crate::{ExecOutcome, ExecSpec, ExitStatus, Output, SandboxError, SandboxSpec, Usage};
 
 /// How long the guest may take beyond a deadline before everything in the sandbox is killed instead.
@@ -133,10 +133,34 @@ impl Link {
         })
     }
 
+    /// What the image sets, as the guest found it. `HOME` comes from the account of each command.
+    pub(crate) async fn setting(&self, without: impl Fn(&str) -> bool) -> Result<ImageConfig, SandboxError> {
+        let Setting { env, workdir, user } = self.ask(Operation::Setting).await?;
+        let pairs = env.0.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+        Ok(ImageConfig {
+            env: pairs.filter(|(name, _)| !without(name)).collect(),
+            workdir: Some(workdir).filter(|workdir| !workdir.is_empty()),
+            user: Some(user),
+            ..ImageConfig::default()
+        })
+    }
+
+    /// Which of these addresses, `host:port`, take a connection from inside.
+    pub(crate) async fn reach(&self, addresses: &[String]) -> Result<Vec<String>, SandboxError> {
+        let addresses = bytes(&Texts(addresses.to_vec())).map_err(io_error("naming addresses"))?;
+        self.ask_with::<Texts>(Operation::Reach, &addresses).await.map(|reached| reached.0)
+    }
+
     /// Asks something that is answered at once.
     async fn ask<T: Wire>(&self, operation: Operation) -> Result<T, SandboxError> {
+        self.ask_with(operation, &[]).await
+    }
+
+    /// Asks something about something.
+    async fn ask_with<T: Wire>(&self, operation: Operation, about: &[u8]) -> Result<T, SandboxError> {
         let answer = async {
             let mut exchange = self.request(operation).await?;
+            exchange.send(about).await?;
             let mut reply = Vec::new();
             exchange.collect(&mut reply, REPLY).await?;
             Ok::<_, SandboxError>(reply)

@@ -60,10 +60,14 @@ pub(crate) enum Operation {
     Listen,
     /// Take one client of such a port; the reply is a status, then both sides send [`DoorMessage`] values.
     Accept,
+    /// Tell the [`Setting`] of the image, as the guest found it.
+    Setting,
+    /// Connect to addresses, [`Texts`]; the reply is those that answered.
+    Reach,
 }
 
 impl Operation {
-    const ALL: [(u8, Self); 7] = [
+    const ALL: [(u8, Self); 9] = [
         (b'x', Self::Exec),
         (b'u', Self::Unpack),
         (b'p', Self::Pack),
@@ -71,6 +75,8 @@ impl Operation {
         (b'c', Self::Usage),
         (b'l', Self::Listen),
         (b'a', Self::Accept),
+        (b's', Self::Setting),
+        (b'n', Self::Reach),
     ];
 
     pub(crate) fn code(self) -> u8 {
@@ -325,6 +331,28 @@ impl Wire for Status {
     }
 }
 
+/// What an image sets for every process, as its process 1 has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Names and values by turns.
+    pub(crate) env: Texts,
+    pub(crate) workdir: String,
+    /// `uid:gid`.
+    pub(crate) user: String,
+}
+
+impl Wire for Setting {
+    fn put(&self, to: &mut impl Write) -> io::Result<()> {
+        self.env.put(to)?;
+        self.workdir.put(to)?;
+        self.user.put(to)
+    }
+
+    fn get(from: &mut impl Read) -> io::Result<Self> {
+        Ok(Self { env: Wire::get(from)?, workdir: Wire::get(from)?, user: Wire::get(from)? })
+    }
+}
+
 /// What became of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -504,7 +532,8 @@ mod tests {
                 timeout_ms: numbers.1,
                 largest_file: numbers.2,
             });
-            back(&Outcome { status: Status::Spawn(user), stdout: (numbers.0, stdin.clone()), stderr: (0, stdin.clone()) });
+            back(&Outcome { status: Status::Spawn(user.clone()), stdout: (numbers.0, stdin.clone()), stderr: (0, stdin.clone()) });
+            back(&Setting { env: Texts(vec![user.clone()]), workdir: user.clone(), user: user.clone() });
             back(&DoorMessage::Bytes(stdin.clone()));
             back(&DoorMessage::Taken(7));
             back(&DoorMessage::Last);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use indicatif::HumanBytes;
 use sandbox::SandboxError;
 use sandbox::docker::{Docker, DockerConfig, Kept, Removed, Sweep};
+use sandbox::kubernetes::{Found, Swept};
 use serde_json::json;
 use trial::{LocalImages, TrialTask};
 
@@ -15,7 +16,7 @@ use crate::command::run::task_directories;
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count};
 use crate::stage::materialize::TASKS;
-use crate::workbench::{SANDBOXES, Scratch, run_alone};
+use crate::workbench::{SANDBOXES, Scratch, kubernetes, run_alone};
 
 /// What was removed, and what was not.
 #[derive(Debug, Default)]
@@ -36,6 +37,9 @@ struct Collected {
 
 /// Removes, and reports; exits with 1 when something could not be removed.
 pub fn run(output: Output, directory: &Path, arguments: &cli::Gc) -> Result {
+    if let Some(cli::Engine::Kubernetes) = arguments.engine {
+        return run_alone(cluster(output, directory, arguments.job.as_deref()));
+    }
     let mut collected = Collected::default();
     if arguments.job.is_none() {
         collected.directories =
@@ -99,6 +103,33 @@ async fn containers(images: bool, job: Option<String>, collected: &mut Collected
     (collected.containers, collected.kept) = docker.sweep(&sweep).await.map_err(failed)?;
     if images {
         collected.images = docker.sweep_images().await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Removes what dead runs left on a cluster, or everything of one run, and waits until it is gone.
+async fn cluster(output: Output, directory: &Path, run: Option<&str>) -> Result {
+    let config = crate::project::cluster_of(directory)?;
+    let cluster = kubernetes(config).await?;
+    let failed = |error: SandboxError| Failure::from_error(Exit::Failed, &error);
+    let Swept { removed, kept } = cluster.sweep(run).await.map_err(failed)?;
+    if let (Some(run), true) = (run, removed.is_empty()) {
+        let message = format!("the cluster has nothing of a run `{run}` in namespace {}", cluster.namespace());
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let runs = |found: &[Found]| -> Vec<serde_json::Value> {
+        found.iter().map(|found| json!({ "run": found.run, "pods": found.pods, "kept": found.kept })).collect()
+    };
+    output.json(&json!({ "namespace": cluster.namespace(), "removed": runs(&removed), "kept": runs(&kept) }))?;
+    for Found { run, pods, .. } in &removed {
+        output.print(format_args!("removed run {run} with {}", count(pods.len(), "pod")))?;
+    }
+    for Found { run, pods, kept } in &kept {
+        let reason = kept.unwrap_or_default();
+        output.print(format_args!("left run {run} with {}: {reason}", count(pods.len(), "pod")))?;
+    }
+    if removed.is_empty() {
+        output.print("nothing to remove on the cluster")?;
     }
     Ok(())
 }

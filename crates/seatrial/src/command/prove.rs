@@ -44,7 +44,8 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Prove) -> Result {
             engine: arguments.engine.unwrap_or_default().into(),
             state: directory.join(".seatrial"),
             private: vec![directory.to_owned(), jobs_dir.clone(), ledger.clone()],
-            ..Places::default()
+            cluster: crate::project::cluster_of(directory)?,
+        ..Places::default()
         },
         &arguments.jobs,
     )?;

@@ -33,6 +33,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         engine: arguments.engine.into(),
         state: directory.join(".seatrial"),
         private: vec![directory.to_owned(), jobs_dir.clone()],
+        cluster: crate::project::cluster_of(directory)?,
         ..Places::default()
     };
     let bench = Workbench::open(places, &arguments.jobs)?;

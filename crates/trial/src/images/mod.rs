@@ -1,6 +1,7 @@
 //! Root file systems of environments: built or fetched once, however many trials want them.
 
 mod bases;
+mod cluster;
 mod docker;
 mod local;
 mod once;
@@ -8,6 +9,7 @@ mod once;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+pub use cluster::ClusterImages;
 pub use docker::DockerImages;
 pub use local::{ImageOutcome, ImagesConfig, LocalImages};
 use record::Reason;

@@ -1,15 +1,21 @@
 //! An engine to stand on, with an image of the same system for each.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use record::Capability;
 use sandbox::docker::{Docker, DockerConfig, Sweep};
-use sandbox::{Engine, Limits, Root, Sandbox, SandboxSpec};
+use sandbox::kubernetes::{Kubernetes, KubernetesConfig};
+use sandbox::{Engine, EngineImage, Limits, Root, Sandbox, SandboxSpec};
 
 use crate::host::{Bench, engine};
 
 /// Names the daemon for tests, as `DOCKER_HOST` would.
 const DAEMON: &str = "SEATRIAL_TEST_DOCKER";
+
+/// Names the kubeconfig of the cluster for tests, as `scripts/kubernetes-cluster start` prints it.
+const CLUSTER: &str = "SEATRIAL_TEST_KUBERNETES";
 
 /// The image that the daemon for tests holds.
 const BASE: &str = "seatrial.test/base:1";
@@ -23,7 +29,57 @@ pub struct Ground {
 
 enum Kind {
     Native,
-    Docker { docker: Docker, base: sandbox::EngineImage },
+    Docker { docker: Docker, base: EngineImage },
+    Kubernetes { cluster: Cluster, kubernetes: Kubernetes },
+}
+
+/// The cluster for tests.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// Where it lies on this machine.
+    pub place: PathBuf,
+    /// The base image on its nodes.
+    pub base: EngineImage,
+}
+
+impl Cluster {
+    /// The cluster for tests; says so when there is none.
+    pub fn find() -> Option<Self> {
+        let Some(kubeconfig) = std::env::var_os(CLUSTER).filter(|path| !path.is_empty()) else {
+            eprintln!("skipped: tests of the Kubernetes engine: {CLUSTER} names no kubeconfig");
+            return None;
+        };
+        let place = PathBuf::from(kubeconfig).parent().unwrap().to_owned();
+        let reference = fs_err::read_to_string(place.join("base.reference")).unwrap();
+        Some(Self { place, base: Self::image(reference.trim()) })
+    }
+
+    fn image(reference: &str) -> EngineImage {
+        let (_, digest) = reference.split_once('@').unwrap();
+        EngineImage { reference: reference.to_owned(), digest: digest.to_owned() }
+    }
+
+    /// Settings for a run with the rights of `docs/kubernetes.md` and no others. Its network plugin enforces no policy.
+    pub fn config(&self, run: &str) -> KubernetesConfig {
+        let mut config = KubernetesConfig::new(format!("it-{}-{run}", std::process::id()));
+        config.kubeconfig = Some(self.place.join("runner.kubeconfig"));
+        config.cluster.accept_open_network = true;
+        config.cluster.capabilities = Capability::USUAL.to_vec();
+        config
+    }
+
+    /// Runs the script that made the cluster.
+    pub fn script(&self, command: &str, arguments: &[&str]) -> String {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/kubernetes-cluster");
+        let output = std::process::Command::new(script)
+            .arg(command)
+            .arg(&self.place)
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
 }
 
 impl Ground {
@@ -44,11 +100,21 @@ impl Ground {
         Some(Self { engine, bench: Bench::new(), kind: Kind::Docker { docker, base } })
     }
 
+    /// The cluster for tests.
+    pub async fn kubernetes() -> Option<Self> {
+        static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let cluster = Cluster::find()?;
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let kubernetes = Kubernetes::connect(cluster.config(&format!("c{number}"))).await.unwrap();
+        let engine = Arc::new(kubernetes.clone());
+        Some(Self { engine, bench: Bench::new(), kind: Kind::Kubernetes { cluster, kubernetes } })
+    }
+
     /// The Docker engine itself.
     pub fn daemon(&self) -> Option<&Docker> {
         match &self.kind {
-            Kind::Native => None,
             Kind::Docker { docker, .. } => Some(docker),
+            Kind::Native | Kind::Kubernetes { .. } => None,
         }
     }
 
@@ -61,6 +127,7 @@ impl Ground {
         let root = match &self.kind {
             Kind::Native => self.bench.image(&[]).into(),
             Kind::Docker { base, .. } => Root::Image(base.clone()),
+            Kind::Kubernetes { cluster, .. } => Root::Image(cluster.base.clone()),
         };
         SandboxSpec::new(Self::name(name), root, self.bench.scratch())
     }
@@ -89,6 +156,15 @@ impl Ground {
                 let spec = sandbox::docker::BuildSpec::new(context.path(), dockerfile);
                 Root::Image(docker.build(&spec).await.unwrap())
             }
+            Kind::Kubernetes { cluster, .. } => {
+                let env: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let settings =
+                    serde_json::json!({"Env": env, "WorkingDir": workdir, "User": user}).to_string();
+                let settings = settings.trim_matches(['{', '}']);
+                Root::Image(Cluster::image(
+                    &cluster.script("image", &[&format!("it-{}", std::process::id()), settings]),
+                ))
+            }
         }
     }
 
@@ -102,6 +178,8 @@ impl Ground {
         let missing = match &self.kind {
             Kind::Native => engine().enforceable().missing(&limits),
             Kind::Docker { docker, .. } => docker.cannot_hold().to_vec(),
+            // Nodes limit the processes of a pod, pods do not.
+            Kind::Kubernetes { .. } => vec!["pids"],
         };
         if missing.contains(&name) {
             eprintln!("skipped: the {} engine cannot hold {name} limits here", self.engine.name());
@@ -118,6 +196,13 @@ impl Ground {
                 let own = Self::name("");
                 kept.into_iter().map(|kept| kept.sandbox).filter(|name| name.starts_with(&own)).collect()
             }
+            Kind::Kubernetes { kubernetes, .. } => kubernetes
+                .look(Some(kubernetes.run()))
+                .await
+                .unwrap()
+                .into_iter()
+                .flat_map(|found| found.pods)
+                .collect(),
         }
     }
 

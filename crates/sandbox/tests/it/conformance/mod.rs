@@ -30,6 +30,15 @@ macro_rules! conformance {
                 }
             })*
         }
+
+        mod kubernetes {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                if let Some(ground) = super::Ground::kubernetes().await {
+                    super::$area::$name(&ground).await;
+                }
+            })*
+        }
     };
 }
 

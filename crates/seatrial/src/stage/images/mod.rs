@@ -11,14 +11,16 @@ mod sources;
 mod tags;
 mod verify;
 
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use ident::Digest;
 use image::shards::{ShardPlan, Shards};
 use image::{Credentials, ImageRef, LiveUnknown, Registry, RegistryOptions};
 use ledger::Ledger;
-use record::{MaterializeDocument, MaterializedTask, PlacedImage, Status};
+use record::{ImageBuilds, ImageKind, MaterializeDocument, MaterializedTask, PlacedImage, Status};
 
+use build::BUILDS;
 pub use build::run as build;
 pub use frozen::{absent, frozen, missing};
 pub use mirror::run as mirror;
@@ -29,6 +31,7 @@ pub use verify::run as verify;
 
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::project::Project;
+use crate::stage::materialize::{self, MATERIALIZE, TASKS};
 use crate::stage::prove::LEDGER;
 use crate::stage::status::Standing;
 use crate::workbench::credentials;
@@ -98,4 +101,30 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 
 fn unknown(error: &LiveUnknown) -> Failure {
     Failure::from_error(Exit::Unknown, error).hint("nothing was changed; unknown tags do not count as none")
+}
+
+/// Where the images of the present tasks were seen in the registry, by build context: `repository@sha256:...`. Nothing where they were
+/// not built and mirrored.
+pub fn mirrored(project: &Project) -> Result<BTreeMap<PathBuf, String>> {
+    let none = BTreeMap::new();
+    if !project.path(MATERIALIZE).exists() {
+        return Ok(none);
+    }
+    let (_, digest) = materialize::load(project)?;
+    let found = artifact::load_optional::<ImageBuilds>(&project.path(BUILDS))?;
+    // Images of earlier tasks are not those of the present ones.
+    let present = found.filter(|(builds, _)| builds.inputs.get(MATERIALIZE) == Some(&digest));
+    let Some((builds, _)) = present else { return Ok(none) };
+    let built: BTreeSet<(&str, &str)> =
+        builds.images.iter().map(|image| (image.key.as_str(), image.digest.as_str())).collect();
+    let placed = placements(project)?;
+    // What was seen there is another image when the task was built anew since.
+    let present = placed.iter().filter(|image| {
+        image.kind == ImageKind::Task && built.contains(&(image.key.as_str(), image.digest.as_str()))
+    });
+    Ok(present
+        .map(|PlacedImage { key, repository, digest, .. }| {
+            (project.path(TASKS).join(key).join("environment"), format!("{repository}@{digest}"))
+        })
+        .collect())
 }

@@ -1,4 +1,4 @@
-//! Who made a container: the process, so that nobody else's is ever taken for deserted.
+//! Who made a container or a pod: the process, so that nobody else's is ever taken for deserted.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use fs_err as fs;
 /// Process ids are used again, also after a reboot and on every other machine that shares a daemon; the boot and the
 /// process's own start make them unique, and the namespace tells whether an id means something here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     boot: String,
     namespace: String,
     pid: u32,
@@ -18,7 +18,7 @@ pub(super) struct Owner {
 
 /// What is known about an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
+pub(crate) enum Life {
     Alive,
     Dead,
     /// It is, or was, on another machine, or cannot be seen from here.
@@ -27,7 +27,7 @@ pub(super) enum Life {
 
 impl Owner {
     /// This process.
-    pub(super) fn current() -> Self {
+    pub(crate) fn current() -> Self {
         let pid = std::process::id();
         Self {
             boot: boot().unwrap_or_default(),
@@ -38,13 +38,13 @@ impl Owner {
     }
 
     /// As one word.
-    pub(super) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let Self { boot, namespace, pid, start } = self;
         format!("{boot}/{namespace}/{pid}/{start}")
     }
 
     /// Reads the word.
-    pub(super) fn parse(label: &str) -> Option<Self> {
+    pub(crate) fn parse(label: &str) -> Option<Self> {
         let mut parts = label.split('/');
         let (boot, namespace, pid, start) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let owner = Self {
@@ -57,7 +57,7 @@ impl Owner {
     }
 
     /// Whether the process still runs, as far as this one can tell.
-    pub(super) fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> Life {
         let own = Self::current();
         if self.boot != own.boot || self.namespace != own.namespace {
             return Life::Unknown;

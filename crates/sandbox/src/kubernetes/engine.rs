@@ -1,0 +1,370 @@
+//! The engine itself: what is found out once, and the start of a sandbox.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use image::ImageConfig;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::guest::{Link, PROGRAM};
+use crate::kubernetes::api::{self, PATIENCE, Refusal, insist};
+use crate::kubernetes::attach::{self, Attached};
+use crate::kubernetes::config::KubernetesConfig;
+use crate::kubernetes::lease::RunLease;
+use crate::kubernetes::network;
+use crate::kubernetes::pod::{self, NAME, OWNER, SANDBOX};
+use crate::kubernetes::running::{OwnPod, Running, delete};
+use crate::kubernetes::state::{self, State, Waiting};
+use crate::kubernetes::watch::{Listener, Seen, Watch};
+use crate::owner::{Life, Owner};
+use crate::{Engine, EngineImage, Network, Sandbox, SandboxError, SandboxSpec};
+
+/// Pods that are made and do not run yet: more of them fill the scheduler's queue and make nothing faster.
+const MOST_PENDING: usize = 32;
+
+/// Pauses while a quota is used up: the first, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long the guest may take to come in and to say so.
+const ARRIVAL: Duration = Duration::from_secs(60);
+
+/// Tries to attach to a container that runs. A node may say so a moment before it can be attached to.
+const ATTACHMENTS: usize = 5;
+
+/// A cluster. Clones share the connection, the watch and what was found out.
+#[derive(Clone)]
+pub struct Kubernetes {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Kubernetes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Shared { server, namespace, config, .. } = &*self.shared;
+        f.debug_struct("Kubernetes")
+            .field("server", server)
+            .field("namespace", namespace)
+            .field("run", &config.run)
+            .finish()
+    }
+}
+
+pub(super) struct Shared {
+    pub(super) client: Client,
+    pub(super) namespace: String,
+    /// The API server as this program knows it, `host:port`.
+    server: String,
+    config: KubernetesConfig,
+    owner: Owner,
+    pending: Semaphore,
+    run: OnceCell<Run>,
+    /// Whether the probe was done.
+    probed: OnceCell<()>,
+}
+
+/// What a run has once it started something.
+struct Run {
+    watch: Watch,
+    lease: RunLease,
+}
+
+impl Kubernetes {
+    /// Connects to a cluster and makes sure that it can be used. Nothing is created before the first sandbox.
+    pub async fn connect(config: KubernetesConfig) -> Result<Self, SandboxError> {
+        pod::check_run(&config.run)?;
+        if PROGRAM.is_empty() {
+            let reason = "this program was built without the part that runs in containers: install the static C library \
+                          (libc6-dev on Debian) and build again";
+            return Err(unavailable(reason.into()));
+        }
+        let found = find(&config).await?;
+        let namespace = config.cluster.namespace.clone().unwrap_or_else(|| found.default_namespace.clone());
+        let host = found.cluster_url.host().unwrap_or_default().to_owned();
+        let port = found.cluster_url.port_u16().unwrap_or(443);
+        let client = Client::try_from(found).map_err(|error| unavailable(api::chain(&error)))?;
+        api::answer(client.apiserver_version())
+            .await
+            .map_err(|refusal| refusal.unavailable(&format!("asking the API server at {host}:{port}")))?;
+        let shared = Shared {
+            client,
+            namespace,
+            server: format!("{host}:{port}"),
+            config,
+            owner: Owner::current(),
+            pending: Semaphore::new(MOST_PENDING),
+            run: OnceCell::new(),
+            probed: OnceCell::new(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The name of the run.
+    pub fn run(&self) -> &str {
+        &self.shared.config.run
+    }
+
+    /// The namespace that is used.
+    pub fn namespace(&self) -> &str {
+        &self.shared.namespace
+    }
+}
+
+/// Finds the cluster. Connections of sandboxes are silent while their commands are, so none of them ends by time.
+async fn find(config: &KubernetesConfig) -> Result<Config, SandboxError> {
+    let options =
+        KubeConfigOptions { context: config.cluster.context.clone(), ..KubeConfigOptions::default() };
+    let mut found = match &config.kubeconfig {
+        Some(path) => {
+            let place = path.display();
+            let kubeconfig = Kubeconfig::read_from(path)
+                .map_err(|error| unavailable(format!("the kubeconfig {place}: {}", api::chain(&error))))?;
+            Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .map_err(|error| unavailable(format!("the kubeconfig {place}: {}", api::chain(&error))))?
+        }
+        None if config.cluster.context.is_some() => Config::from_kubeconfig(&options)
+            .await
+            .map_err(|error| unavailable(format!("the kubeconfig: {}", api::chain(&error))))?,
+        None => Config::infer().await.map_err(|error| {
+            unavailable(format!(
+                "no cluster is configured; set KUBECONFIG or name one: {}",
+                api::chain(&error)
+            ))
+        })?,
+    };
+    found.read_timeout = None;
+    found.write_timeout = None;
+    Ok(found)
+}
+
+fn unavailable(reason: String) -> SandboxError {
+    SandboxError::Unavailable { engine: NAME, reason }
+}
+
+impl Shared {
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The run's watch, lease and policy, made with its first sandbox.
+    async fn run(&self) -> Result<&Run, SandboxError> {
+        self.run
+            .get_or_try_init(async || {
+                let run = &self.config.run;
+                let lease = RunLease::take(&self.client, &self.namespace, run, &self.owner).await?;
+                network::forbid(&self.client, &self.namespace, run, &lease.reference).await?;
+                Ok(Run { watch: Watch::start(self.pods(), run), lease })
+            })
+            .await
+    }
+
+    /// Creates the pod. A quota that is used up is waited for, and so is the end of a deserted pod of the same name.
+    async fn create(
+        &self,
+        spec: &SandboxSpec,
+        image: &EngineImage,
+        run: &Run,
+        own: &mut OwnPod,
+        end: Instant,
+    ) -> Result<(), SandboxError> {
+        let reference = Some(&run.lease.reference);
+        let wanted = pod::pod(spec, image, &self.config, &self.owner, reference, PROGRAM.len());
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let (pods, parameters) = (self.pods(), PostParams::default());
+            let refusal = match insist(PATIENCE, || pods.create(&parameters, &wanted)).await {
+                Ok(created) => {
+                    own.uid = created.metadata.uid;
+                    return Ok(());
+                }
+                Err(refusal) => refusal,
+            };
+            let may_wait = Instant::now() + pause < end;
+            if refusal.is_name_in_use() {
+                if !self.is_deserted(spec, &own.name).await? {
+                    own.deleted = true; // it is somebody else's
+                    return Err(refusal.at_start(&spec.name));
+                }
+                if !may_wait {
+                    let reason = "an earlier pod of its name does not go away".to_owned();
+                    return Err(SandboxError::Start { name: spec.name.clone(), reason });
+                }
+            } else if !(refusal.is_quota() && may_wait) {
+                return Err(refusal.at_start(&spec.name));
+            } else {
+                tracing::debug!(sandbox = spec.name, ?refusal, "waits for a quota");
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Deletes the pod of this name when a dead process, or this one, left it behind for the same sandbox.
+    async fn is_deserted(&self, spec: &SandboxSpec, name: &str) -> Result<bool, SandboxError> {
+        let pods = self.pods();
+        let found = match insist(PATIENCE, || pods.get(name)).await {
+            Ok(found) => found,
+            Err(refusal) if refusal.is_not_found() => return Ok(true),
+            Err(refusal) => return Err(refusal.at_start(&spec.name)),
+        };
+        let annotations = found.metadata.annotations.unwrap_or_default();
+        let owner = annotations.get(OWNER).and_then(|label| Owner::parse(label));
+        let deserted = owner.is_some_and(|owner| owner == self.owner || owner.life() == Life::Dead);
+        if annotations.get(SANDBOX) != Some(&spec.name) || !deserted {
+            return Ok(false);
+        }
+        let uid = found.metadata.uid.as_deref();
+        delete(&self.client, &self.namespace, name, uid)
+            .await
+            .map_err(|refusal| refusal.at_start(&spec.name))?;
+        Ok(true)
+    }
+
+    /// Waits until the container runs.
+    async fn wait(
+        &self,
+        spec: &SandboxSpec,
+        listener: &mut Listener,
+        end: Instant,
+    ) -> Result<(), SandboxError> {
+        let failed = |reason| SandboxError::Start { name: spec.name.clone(), reason };
+        let mut known = None;
+        loop {
+            match listener.seen() {
+                Seen::Nothing => {}
+                Seen::Gone => return Err(SandboxError::Lost("its pod is gone before it ran".into())),
+                Seen::Pod(pod) => match state::of(&pod) {
+                    State::Running => return Ok(()),
+                    State::Waiting(Waiting::Never(reason)) => return Err(failed(reason)),
+                    State::Waiting(Waiting::Turn) => {}
+                    State::Waiting(Waiting::Room(reason) | Waiting::Retry(reason)) => known = Some(reason),
+                    State::Ended { code } => {
+                        return Err(failed(format!(
+                            "its process 1 ended with code {code} before anything was asked"
+                        )));
+                    }
+                    State::OutOfMemory => {
+                        return Err(failed("its memory limit is too small for its start".into()));
+                    }
+                    State::TooMuchWritten(reason) => return Err(failed(reason)),
+                    State::Lost(reason) => return Err(SandboxError::Lost(reason)),
+                },
+            }
+            if timeout_at(end, listener.changed()).await.is_err() {
+                let seconds = self.config.cluster.start_limit_sec;
+                let reason = known.unwrap_or_else(|| "the cluster does not say why".into());
+                return Err(failed(format!("it does not run after {seconds} s: {reason}")));
+            }
+        }
+    }
+
+    /// Attaches to the container, sends the guest in, and waits until it says that it is there.
+    async fn bring_up(&self, spec: &SandboxSpec, name: &str) -> Result<(Attached, Link), SandboxError> {
+        let failed = |refusal: Refusal| refusal.at_start(&spec.name);
+        let mut tries = 1;
+        let (attached, mut input, output) = loop {
+            match attach::attach(&self.client, &self.namespace, name).await {
+                Ok(attached) => break attached,
+                Err(refusal) if tries == ATTACHMENTS => return Err(failed(refusal)),
+                Err(refusal) => tracing::debug!(sandbox = spec.name, ?refusal, "attaches again"),
+            }
+            tries += 1;
+            sleep(FIRST_PAUSE).await;
+        };
+        let start = |reason: String| SandboxError::Start { name: spec.name.clone(), reason };
+        attach::send_guest(&mut input, PROGRAM)
+            .await
+            .map_err(|error| start(format!("sending the guest in: {error}")))?;
+        match Link::open(input, output, ARRIVAL).await {
+            Ok((link, architecture)) if architecture == std::env::consts::ARCH => Ok((attached, link)),
+            Ok((_, architecture)) => Err(start(format!("its node is {architecture}"))),
+            Err(error) => {
+                let said = attached.complaint();
+                let said = if said.is_empty() { String::new() } else { format!("; its shell said: {said}") };
+                Err(start(format!("its process 1 did not come up: {error}{said}")))
+            }
+        }
+    }
+
+    /// What the image sets, without what the cluster adds; and where the cluster's own service is.
+    async fn setting(link: &Link) -> Result<(ImageConfig, Option<String>), SandboxError> {
+        let mut config = link
+            .setting(|name| matches!(name, "PWD" | "OLDPWD" | "SHLVL" | "_" | "HOSTNAME" | "HOME"))
+            .await?;
+        let service =
+            config.env.get("KUBERNETES_SERVICE_HOST").zip(config.env.get("KUBERNETES_SERVICE_PORT"));
+        let service = service.map(|(host, port)| format!("{host}:{port}"));
+        config.env.retain(|name, _| !name.starts_with("KUBERNETES_"));
+        Ok((config, service))
+    }
+
+    /// Makes sure once that sandboxes without network have none.
+    async fn check_network(
+        &self,
+        spec: &SandboxSpec,
+        link: &Link,
+        service: Option<String>,
+    ) -> Result<(), SandboxError> {
+        if self.config.cluster.accept_open_network || spec.network != Network::None {
+            return Ok(());
+        }
+        let checked = self.probed.get_or_try_init(async || {
+            let places =
+                self.config.cluster.probe.iter().cloned().chain([self.server.clone()]).chain(service);
+            network::probe(link, &places.collect::<Vec<_>>()).await
+        });
+        checked.await.map(|()| ())
+    }
+}
+
+#[async_trait]
+impl Engine for Kubernetes {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    async fn start(&self, spec: &SandboxSpec) -> Result<Box<dyn Sandbox>, SandboxError> {
+        let shared = &self.shared;
+        let image = pod::refuse(spec)?;
+        if spec.limits.pids.is_some() {
+            tracing::debug!(sandbox = spec.name, "limits of processes are the node's on a cluster");
+        }
+        let run = shared.run().await?;
+        let turn = shared.pending.acquire().await.map_err(|error| SandboxError::Lost(error.to_string()))?;
+        let end = Instant::now() + Duration::from_secs(shared.config.cluster.start_limit_sec);
+        let name = pod::name(spec, &shared.config.run);
+        let mut listener = run.watch.listen(&name);
+        let mut own = OwnPod {
+            client: shared.client.clone(),
+            namespace: shared.namespace.clone(),
+            name: name.clone(),
+            uid: None,
+            deleted: false,
+        };
+        shared.create(spec, image, run, &mut own, end).await?;
+        shared.wait(spec, &mut listener, end).await?;
+        drop(turn);
+        let (attached, link) = shared.bring_up(spec, &name).await?;
+        let (config, service) = Shared::setting(&link).await?;
+        shared.check_network(spec, &link, service).await?;
+        let link = Arc::new(link);
+        let doors = link.open_doors(&spec.doors).await?;
+        Ok(Box::new(Running {
+            spec: spec.clone(),
+            config,
+            _doors: doors,
+            link,
+            _attached: attached,
+            pod: own,
+            listener,
+            out_of_memory: AtomicBool::new(false),
+        }))
+    }
+}

@@ -1,0 +1,199 @@
+//! A running sandbox, seen from the engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use image::ImageConfig;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, Client};
+use tokio::time::timeout;
+
+use crate::door::Doors;
+use crate::guest::Link;
+use crate::kubernetes::api::{PATIENCE, Refusal, insist};
+use crate::kubernetes::attach::Attached;
+use crate::kubernetes::state::{self, State};
+use crate::kubernetes::watch::{Listener, Seen};
+use crate::{
+    Archive, ExecOutcome, ExecSpec, ExitStatus, Output, Sandbox, SandboxError, SandboxSpec, Usage, removal,
+};
+
+/// How long the cluster may take to say why a connection ended.
+const NEWS: Duration = Duration::from_secs(5);
+
+/// A pod of ours. Dropping it deletes it.
+pub(super) struct OwnPod {
+    pub(super) client: Client,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// Known once it was created; nothing else under the name is touched then.
+    pub(super) uid: Option<String>,
+    pub(super) deleted: bool,
+}
+
+impl OwnPod {
+    pub(super) async fn delete(&mut self) -> Result<(), Refusal> {
+        delete(&self.client, &self.namespace, &self.name, self.uid.as_deref()).await?;
+        self.deleted = true;
+        Ok(())
+    }
+}
+
+impl Drop for OwnPod {
+    fn drop(&mut self) {
+        if self.deleted {
+            return;
+        }
+        let (client, namespace) = (self.client.clone(), self.namespace.clone());
+        let (name, uid) = (std::mem::take(&mut self.name), self.uid.take());
+        removal::aside(async move {
+            if let Err(refusal) = delete(&client, &namespace, &name, uid.as_deref()).await {
+                tracing::warn!(pod = name, ?refusal, "the pod of a dropped sandbox could not be deleted");
+            }
+        });
+    }
+}
+
+/// Deletes a pod; one that is gone, or is another by now, is no error.
+pub(super) async fn delete(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    uid: Option<&str>,
+) -> Result<(), Refusal> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let preconditions =
+        uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
+    let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
+    match insist(PATIENCE, || api.delete(name, &parameters)).await {
+        Ok(_) => Ok(()),
+        Err(Refusal::Status { code: 404 | 409, .. }) => Ok(()),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// One running sandbox of the Kubernetes engine.
+pub(super) struct Running {
+    pub(super) spec: SandboxSpec,
+    pub(super) config: ImageConfig,
+    /// Closed before the connection is, which they use.
+    pub(super) _doors: Doors,
+    pub(super) link: Arc<Link>,
+    pub(super) _attached: Attached,
+    pub(super) pod: OwnPod,
+    pub(super) listener: Listener,
+    /// The kernel ended the whole container because of its memory limit.
+    pub(super) out_of_memory: AtomicBool,
+}
+
+impl Running {
+    /// Ends with the reason as soon as the cluster says that the sandbox is gone.
+    async fn gone(&self) -> State {
+        let mut news = self.listener.receiver();
+        loop {
+            let seen = news.borrow_and_update().clone();
+            match seen {
+                Seen::Gone => return State::Lost("its pod is gone, and it was not deleted from here".into()),
+                Seen::Pod(pod) => match state::of(&pod) {
+                    State::Waiting(_) | State::Running => {}
+                    other => return other,
+                },
+                Seen::Nothing => {}
+            }
+            if news.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// An error with what the cluster knows about its cause.
+    async fn explain(&self, error: SandboxError) -> SandboxError {
+        match error {
+            SandboxError::Lost(reason) => match timeout(NEWS, self.gone()).await {
+                Ok(state) => self.as_error(state),
+                Err(_) => SandboxError::Lost(reason),
+            },
+            other => other,
+        }
+    }
+
+    fn as_error(&self, state: State) -> SandboxError {
+        match state {
+            State::OutOfMemory => {
+                self.out_of_memory.store(true, Ordering::Relaxed);
+                SandboxError::Lost("the kernel ended it because of its memory limit".into())
+            }
+            State::TooMuchWritten(_) => SandboxError::TooLarge {
+                what: "what was written to the sandbox's root file system".into(),
+                limit: self.spec.limits.storage.unwrap_or_default(),
+            },
+            State::Lost(reason) => SandboxError::Lost(reason),
+            State::Ended { code } => SandboxError::Lost(format!("its process 1 ended with code {code}")),
+            State::Waiting(_) | State::Running => SandboxError::Lost("the connection to it ended".into()),
+        }
+    }
+
+    /// Does something for as long as the cluster keeps the sandbox.
+    async fn while_there<T>(
+        &self,
+        work: impl Future<Output = Result<T, SandboxError>>,
+    ) -> Result<T, SandboxError> {
+        tokio::select! {
+            biased;
+            done = work => match done {
+                Err(error) => Err(self.explain(error).await),
+                done => done,
+            },
+            state = self.gone() => Err(self.as_error(state)),
+        }
+    }
+}
+
+#[async_trait]
+impl Sandbox for Running {
+    async fn exec(&self, command: &ExecSpec) -> Result<ExecOutcome, SandboxError> {
+        let started = Instant::now();
+        match self.while_there(self.link.exec(&self.config, &self.spec, command)).await {
+            // The command's memory was the whole sandbox's, and so was its end.
+            Err(SandboxError::Lost(_)) if self.out_of_memory.load(Ordering::Relaxed) => Ok(ExecOutcome {
+                status: ExitStatus::Signal(libc::SIGKILL),
+                stdout: Output::default(),
+                stderr: Output::default(),
+                wall: started.elapsed(),
+            }),
+            other => other,
+        }
+    }
+
+    async fn upload(&self, archive: &Archive, directory: &str) -> Result<(), SandboxError> {
+        self.while_there(self.link.upload(archive, directory)).await
+    }
+
+    async fn download(&self, path: &str, limit: u64) -> Result<Archive, SandboxError> {
+        self.while_there(self.link.download(path, limit)).await
+    }
+
+    async fn kill_all(&self) -> Result<(), SandboxError> {
+        self.while_there(self.link.kill_all()).await
+    }
+
+    async fn usage(&self) -> Result<Usage, SandboxError> {
+        match self.while_there(self.link.usage()).await {
+            Err(SandboxError::Lost(_)) if self.out_of_memory.load(Ordering::Relaxed) => {
+                Ok(Usage { oom_kills: 1, ..Usage::default() })
+            }
+            other => other,
+        }
+    }
+
+    async fn destroy(self: Box<Self>) -> Result<(), SandboxError> {
+        let Self { spec, link, _doors: doors, _attached: attached, mut pod, .. } = *self;
+        // The guest ends with its connection, so that the node finds nothing that it has to wait for.
+        drop((doors, link, attached));
+        let doing = format!("deleting the pod of sandbox {}", spec.name);
+        pod.delete().await.map_err(|refusal| refusal.doing(&doing))
+    }
+}
