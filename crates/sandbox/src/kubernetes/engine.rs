@@ -1,7 +1,8 @@
 //! The engine itself: what is found out once, and the start of a sandbox.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use record::Capability;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -67,6 +69,8 @@ pub(super) struct Shared {
     run: OnceCell<Run>,
     /// Whether the probe was done.
     probed: OnceCell<()>,
+    /// Users of images that have one of their own, by reference.
+    users: Mutex<BTreeMap<String, String>>,
 }
 
 /// What a run has once it started something.
@@ -101,6 +105,7 @@ impl Kubernetes {
             pending: Semaphore::new(MOST_PENDING),
             run: OnceCell::new(),
             probed: OnceCell::new(),
+            users: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -169,17 +174,14 @@ impl Shared {
     async fn create(
         &self,
         spec: &SandboxSpec,
-        image: &EngineImage,
-        run: &Run,
+        wanted: &Pod,
         own: &mut OwnPod,
         end: Instant,
     ) -> Result<(), SandboxError> {
-        let reference = Some(&run.lease.reference);
-        let wanted = pod::pod(spec, image, &self.config, &self.owner, reference, PROGRAM.len());
         let mut pause = FIRST_PAUSE;
         loop {
             let (pods, parameters) = (self.pods(), PostParams::default());
-            let refusal = match insist(PATIENCE, || pods.create(&parameters, &wanted)).await {
+            let refusal = match insist(PATIENCE, || pods.create(&parameters, wanted)).await {
                 Ok(created) => {
                     own.uid = created.metadata.uid;
                     return Ok(());
@@ -227,11 +229,12 @@ impl Shared {
         Ok(true)
     }
 
-    /// Waits until the container runs.
+    /// Waits until the container of the pod with this identity runs; an earlier pod of the name may still be going.
     async fn wait(
         &self,
         spec: &SandboxSpec,
         listener: &mut Listener,
+        uid: Option<&str>,
         end: Instant,
     ) -> Result<(), SandboxError> {
         let failed = |reason| SandboxError::Start { name: spec.name.clone(), reason };
@@ -239,7 +242,9 @@ impl Shared {
         loop {
             match listener.seen() {
                 Seen::Nothing => {}
-                Seen::Gone => return Err(SandboxError::Lost("its pod is gone before it ran".into())),
+                Seen::Pod(pod) if pod.metadata.uid.as_deref() != uid => {}
+                Seen::Gone(gone) if gone.as_deref() != uid => {}
+                Seen::Gone(_) => return Err(SandboxError::Lost("its pod is gone before it ran".into())),
                 Seen::Pod(pod) => match state::of(&pod) {
                     State::Running => return Ok(()),
                     State::Waiting(Waiting::Never(reason)) => return Err(failed(reason)),
@@ -305,6 +310,63 @@ impl Shared {
         Ok((config, service))
     }
 
+    /// The users of images that have one of their own.
+    fn users(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a guest that is root may run commands as others.
+    fn may_switch(&self) -> bool {
+        [Capability::Setuid, Capability::Setgid]
+            .iter()
+            .all(|needed| self.config.cluster.capabilities.contains(needed))
+    }
+
+    /// Starts a pod: as its image's user, or as root where the user for commands is known.
+    async fn start(
+        &self,
+        spec: &SandboxSpec,
+        image: &EngineImage,
+        user: Option<String>,
+    ) -> Result<Box<Running>, SandboxError> {
+        let run = self.run().await?;
+        let turn = self.pending.acquire().await.map_err(|error| SandboxError::Lost(error.to_string()))?;
+        let end = Instant::now() + Duration::from_secs(self.config.cluster.start_limit_sec);
+        let name = pod::name(spec, &self.config.run);
+        let mut listener = run.watch.listen(&name);
+        let mut own = OwnPod {
+            client: self.client.clone(),
+            namespace: self.namespace.clone(),
+            name: name.clone(),
+            uid: None,
+            deleted: false,
+        };
+        let mut wanted =
+            pod::pod(spec, image, &self.config, &self.owner, Some(&run.lease.reference), PROGRAM.len());
+        if user.is_some() {
+            pod::run_as_root(&mut wanted);
+        }
+        self.create(spec, &wanted, &mut own, end).await?;
+        self.wait(spec, &mut listener, own.uid.as_deref(), end).await?;
+        drop(turn);
+        let (attached, link) = self.bring_up(spec, &name).await?;
+        let (mut config, service) = Self::setting(&link).await?;
+        config.user = user.or(config.user);
+        self.check_network(spec, &link, service).await?;
+        let link = Arc::new(link);
+        let doors = link.open_doors(&spec.doors).await?;
+        Ok(Box::new(Running {
+            spec: spec.clone(),
+            config,
+            _doors: doors,
+            link,
+            _attached: attached,
+            pod: own,
+            listener,
+            out_of_memory: AtomicBool::new(false),
+        }))
+    }
+
     /// Makes sure once that sandboxes without network have none.
     async fn check_network(
         &self,
@@ -336,35 +398,18 @@ impl Engine for Kubernetes {
         if spec.limits.pids.is_some() {
             tracing::debug!(sandbox = spec.name, "limits of processes are the node's on a cluster");
         }
-        let run = shared.run().await?;
-        let turn = shared.pending.acquire().await.map_err(|error| SandboxError::Lost(error.to_string()))?;
-        let end = Instant::now() + Duration::from_secs(shared.config.cluster.start_limit_sec);
-        let name = pod::name(spec, &shared.config.run);
-        let mut listener = run.watch.listen(&name);
-        let mut own = OwnPod {
-            client: shared.client.clone(),
-            namespace: shared.namespace.clone(),
-            name: name.clone(),
-            uid: None,
-            deleted: false,
-        };
-        shared.create(spec, image, run, &mut own, end).await?;
-        shared.wait(spec, &mut listener, end).await?;
-        drop(turn);
-        let (attached, link) = shared.bring_up(spec, &name).await?;
-        let (config, service) = Shared::setting(&link).await?;
-        shared.check_network(spec, &link, service).await?;
-        let link = Arc::new(link);
-        let doors = link.open_doors(&spec.doors).await?;
-        Ok(Box::new(Running {
-            spec: spec.clone(),
-            config,
-            _doors: doors,
-            link,
-            _attached: attached,
-            pod: own,
-            listener,
-            out_of_memory: AtomicBool::new(false),
-        }))
+        let known = shared.users().get(&image.reference).cloned();
+        if let Some(user) = known {
+            return Ok(shared.start(spec, image, Some(user)).await?);
+        }
+        let started = shared.start(spec, image, None).await?;
+        let user = started.config.user.clone().unwrap_or_default();
+        if user.starts_with("0:") || !shared.may_switch() {
+            return Ok(started);
+        }
+        // The image has a user of its own. Other engines start as root and run commands as that user.
+        shared.users().insert(image.reference.clone(), user.clone());
+        started.destroy().await?;
+        Ok(shared.start(spec, image, Some(user)).await?)
     }
 }

@@ -96,7 +96,13 @@ impl Running {
         loop {
             let seen = news.borrow_and_update().clone();
             match seen {
-                Seen::Gone => return State::Lost("its pod is gone, and it was not deleted from here".into()),
+                Seen::Gone(uid) if uid != self.pod.uid => {}
+                Seen::Pod(pod) if pod.metadata.uid != self.pod.uid => {
+                    return State::Lost("another pod has its pod's name".into());
+                }
+                Seen::Gone(_) => {
+                    return State::Lost("its pod is gone, and it was not deleted from here".into());
+                }
                 Seen::Pod(pod) => match state::of(&pod) {
                     State::Waiting(_) | State::Running => {}
                     other => return other,

@@ -35,6 +35,8 @@ pub struct Found {
     pub run: String,
     /// Its pods, by name.
     pub pods: Vec<String>,
+    /// Pods that the cluster is removing already.
+    pub leaving: Vec<String>,
     /// Why it is left alone; absent when it is to be removed.
     pub kept: Option<&'static str>,
 }
@@ -66,7 +68,8 @@ impl Kubernetes {
         for pod in &pods {
             if let Some(run) = pod.labels().get(RUN) {
                 let entry = runs.entry(run.clone()).or_default();
-                entry.pods.insert(pod.name_any());
+                let leaving = pod.metadata.deletion_timestamp.is_some();
+                if leaving { &mut entry.leaving } else { &mut entry.pods }.insert(pod.name_any());
                 entry.owners.extend(pod.annotations().get(OWNER).cloned());
             }
         }
@@ -80,6 +83,7 @@ impl Kubernetes {
             kept: if run.is_some() { None } else { found.is_alive(now, Owner::life) },
             run: name,
             pods: found.pods.into_iter().collect(),
+            leaving: found.leaving.into_iter().collect(),
         });
         Ok(found.collect())
     }
@@ -113,8 +117,8 @@ impl Kubernetes {
                 return Ok(Swept { removed, kept });
             };
             if Instant::now() >= end {
-                let reason =
-                    format!("run {} still has {} pods after their deletion", left.run, left.pods.len());
+                let pods = left.pods.len() + left.leaving.len();
+                let reason = format!("run {} still has {pods} pods after their deletion", left.run);
                 return Err(SandboxError::Lost(reason));
             }
             sleep(Duration::from_millis(300)).await;
@@ -166,6 +170,7 @@ where
 struct Run {
     lease: Option<Lease>,
     pods: BTreeSet<String>,
+    leaving: BTreeSet<String>,
     owners: BTreeSet<String>,
 }
 

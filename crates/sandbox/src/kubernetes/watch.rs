@@ -21,8 +21,8 @@ pub(super) enum Seen {
     Nothing,
     /// Its latest object.
     Pod(Arc<Pod>),
-    /// It was there and is not any more.
-    Gone,
+    /// The one with this identity was there and is not any more.
+    Gone(Option<String>),
 }
 
 /// Listens to the pods of a run for as long as it lives.
@@ -85,17 +85,21 @@ impl Pods {
             }
             // Events were missed while nobody listened: who is not in the list any more is gone.
             Event::InitDone => {
-                for (name, sender) in &*self.all() {
-                    if !listed.contains(name) && matches!(*sender.borrow(), Seen::Pod(_)) {
-                        sender.send_replace(Seen::Gone);
-                    }
+                for (_, sender) in self.all().iter().filter(|(name, _)| !listed.contains(*name)) {
+                    sender.send_if_modified(|seen| match seen {
+                        Seen::Pod(pod) => {
+                            *seen = Seen::Gone(pod.metadata.uid.clone());
+                            true
+                        }
+                        Seen::Nothing | Seen::Gone(_) => false,
+                    });
                 }
             }
             Event::Apply(pod) => self.tell(pod),
             Event::Delete(pod) => {
                 let pods = self.all();
                 if let Some(sender) = pod.metadata.name.as_ref().and_then(|name| pods.get(name)) {
-                    sender.send_replace(Seen::Gone);
+                    sender.send_replace(Seen::Gone(pod.metadata.uid.clone()));
                 }
             }
         }
@@ -149,7 +153,7 @@ mod tests {
 
     fn pod(name: &str) -> Pod {
         let mut pod = Pod::default();
-        pod.metadata.name = Some(name.to_owned());
+        (pod.metadata.name, pod.metadata.uid) = (Some(name.to_owned()), Some(name.to_owned()));
         pod
     }
 
@@ -174,10 +178,10 @@ mod tests {
             pods.take(event, &mut listed);
         }
         assert!(matches!(seen.seen(), Seen::Pod(_)));
-        assert!(matches!(missed.seen(), Seen::Gone));
+        assert!(matches!(missed.seen(), Seen::Gone(Some(uid)) if uid == "missed"));
         assert!(matches!(unborn.seen(), Seen::Nothing));
         pods.take(Event::Delete(pod("seen")), &mut listed);
-        assert!(matches!(seen.seen(), Seen::Gone));
+        assert!(matches!(seen.seen(), Seen::Gone(_)));
         drop((seen, missed, unborn));
         assert!(pods.all().is_empty(), "nobody listens, nothing is kept");
     }

@@ -10,6 +10,7 @@ mod conformance;
 mod docker;
 mod host;
 mod isolation;
+mod kubernetes;
 mod layers;
 mod lifetime;
 mod limits;

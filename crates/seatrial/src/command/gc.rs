@@ -121,10 +121,10 @@ async fn cluster(output: Output, directory: &Path, run: Option<&str>) -> Result 
         found.iter().map(|found| json!({ "run": found.run, "pods": found.pods, "kept": found.kept })).collect()
     };
     output.json(&json!({ "namespace": cluster.namespace(), "removed": runs(&removed), "kept": runs(&kept) }))?;
-    for Found { run, pods, .. } in &removed {
-        output.print(format_args!("removed run {run} with {}", count(pods.len(), "pod")))?;
+    for Found { run, pods, leaving, .. } in &removed {
+        output.print(format_args!("removed run {run} with {}", count(pods.len() + leaving.len(), "pod")))?;
     }
-    for Found { run, pods, kept } in &kept {
+    for Found { run, pods, kept, .. } in &kept {
         let reason = kept.unwrap_or_default();
         output.print(format_args!("left run {run} with {}: {reason}", count(pods.len(), "pod")))?;
     }

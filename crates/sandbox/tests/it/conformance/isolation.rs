@@ -49,8 +49,10 @@ for pid in (1, os.getppid()):
     assert libc.ptrace(ATTACH, pid, None, None) == -1 and ctypes.get_errno() == errno.EPERM, pid
 os.kill(1, 9)
 os.kill(1, 15)
-# Not one file of the engine is to be seen.
-print(sorted(name for name in os.listdir('/') if 'seatrial' in name or 'guest' in name))
+# Not one file of the engine is to be seen; an empty directory may be what one was mounted on.
+def is_there(name):
+    return not os.path.isdir('/' + name) or os.listdir('/' + name)
+print(sorted(name for name in os.listdir('/') if ('seatrial' in name or 'guest' in name) and is_there(name)))
 ";
     let argv = ["python3", "-c", script].map(String::from).to_vec();
     let outcome = sandbox.exec(&ExecSpec { argv, ..ExecSpec::default() }).await.unwrap();
@@ -64,6 +66,9 @@ print(sorted(name for name in os.listdir('/') if 'seatrial' in name or 'guest' i
 }
 
 pub async fn there_is_no_network_unless_asked_for(ground: &Ground) {
+    if ground.engine.name() == "kubernetes" {
+        return; // pods have an interface all the same; `kubernetes.rs` tests what they reach
+    }
     let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {

@@ -10,7 +10,7 @@ mod limits;
 mod streams;
 mod transfer;
 
-pub use ground::Ground;
+pub use ground::{Cluster, Ground};
 
 /// Makes a test of each function for each engine, so that a test's name says which one fails.
 macro_rules! conformance {

@@ -1,0 +1,235 @@
+//! What only a cluster can do: take pods away, be full, be deaf, restart, and let everything through.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sandbox::kubernetes::{Kubernetes, KubernetesConfig};
+use sandbox::{Engine, EngineImage, ExecSpec, ExitStatus, Limits, Network, Root, SandboxError, SandboxSpec};
+
+use crate::conformance::{Cluster, Ground};
+use crate::host::{sh, text};
+
+/// Names the run whose sandbox is held, and thereby turns `hold` on.
+const HOLD: &str = "SEATRIAL_TEST_HOLD_KUBERNETES";
+
+fn spec(cluster: &Cluster, name: &str) -> SandboxSpec {
+    SandboxSpec::new(Ground::name(name), Root::Image(cluster.base.clone()), std::env::temp_dir())
+}
+
+async fn connect(config: KubernetesConfig) -> Kubernetes {
+    Kubernetes::connect(config).await.unwrap()
+}
+
+/// What the administrator of the cluster sees or does.
+fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
+    let mut command = Command::new("kubectl");
+    command.arg("--kubeconfig").arg(cluster.place.join("kubeconfig")).args(arguments);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The pods of a run.
+async fn pods(cluster: &Kubernetes) -> Vec<String> {
+    cluster.look(Some(cluster.run())).await.unwrap().into_iter().flat_map(|found| found.pods).collect()
+}
+
+/// Everything of a run is gone, its lease and its policy too.
+async fn leaves_nothing(kubernetes: Kubernetes) {
+    let (run, config) = (kubernetes.run().to_owned(), kubernetes);
+    let swept = config.sweep(Some(&run)).await.unwrap();
+    assert!(swept.kept.is_empty());
+    assert_eq!(config.look(Some(&run)).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_is_deleted_behind_our_back_is_lost_and_no_result() {
+    let Some(cluster) = Cluster::find() else { return };
+    let kubernetes = connect(cluster.config("deleted")).await;
+    let sandbox = kubernetes.start(&spec(&cluster, "deleted")).await.unwrap();
+    let pod = pods(&kubernetes).await.remove(0);
+    let command = sh("sleep 100");
+    let killer = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::task::spawn_blocking(move || kubectl(&cluster, &["delete", "pod", &pod, "--wait=false"]))
+            .await
+            .unwrap()
+    };
+    let (outcome, _) = tokio::join!(sandbox.exec(&command), killer);
+    let Err(SandboxError::Lost(reason)) = outcome else { panic!("{outcome:?}") };
+    assert!(reason.contains("deleted"), "{reason}");
+    sandbox.destroy().await.unwrap();
+    leaves_nothing(kubernetes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_finds_no_room_hears_why() {
+    let Some(cluster) = Cluster::find() else { return };
+    let mut config = cluster.config("room");
+    config.cluster.start_limit_sec = 5;
+    let kubernetes = connect(config).await;
+    let mut huge = spec(&cluster, "room");
+    huge.limits = Limits { memory: Some(900 << 30), ..Limits::default() };
+    let Err(SandboxError::Start { reason, .. }) = kubernetes.start(&huge).await else { panic!("it started") };
+    assert!(reason.contains("after 5 s") && reason.contains("Insufficient memory"), "{reason}");
+    leaves_nothing(kubernetes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_that_does_not_exist_is_named_with_the_nodes_words() {
+    let Some(cluster) = Cluster::find() else { return };
+    let mut config = cluster.config("image");
+    config.cluster.start_limit_sec = 15;
+    let kubernetes = connect(config).await;
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let image = EngineImage { reference: format!("127.0.0.1:1/none@{digest}"), digest };
+    let mut spec = spec(&cluster, "image");
+    spec.root = Root::Image(image);
+    let Err(SandboxError::Start { reason, .. }) = kubernetes.start(&spec).await else { panic!("it started") };
+    assert!(reason.contains("ImagePull") && reason.contains("127.0.0.1:1/none"), "{reason}");
+    leaves_nothing(kubernetes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quota_that_is_used_up_is_waited_for() {
+    let Some(cluster) = Cluster::find() else { return };
+    let namespace = format!("quota-{}", std::process::id());
+    kubectl(&cluster, &["create", "namespace", &namespace]);
+    kubectl(&cluster, &["-n", &namespace, "create", "quota", "few", "--hard=pods=1"]);
+    let mut config = cluster.config("quota");
+    // The namespace is of this test alone, so its administrator runs it.
+    config.kubeconfig = Some(cluster.place.join("kubeconfig"));
+    config.cluster.namespace = Some(namespace.clone());
+    let kubernetes = connect(config).await;
+    let first = kubernetes.start(&spec(&cluster, "quota-1")).await.unwrap();
+    let waiting = spec(&cluster, "quota-2");
+    let second = kubernetes.start(&waiting);
+    let ending = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        first.destroy().await.unwrap();
+    };
+    let (second, ()) = tokio::join!(second, ending);
+    second.unwrap().destroy().await.unwrap();
+    leaves_nothing(kubernetes).await;
+    kubectl(&cluster, &["delete", "namespace", &namespace, "--wait=false"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_writes_more_than_allowed_is_told_apart_from_a_loss() {
+    let Some(cluster) = Cluster::find() else { return };
+    let kubernetes = connect(cluster.config("evicted")).await;
+    let mut small = spec(&cluster, "evicted");
+    small.limits = Limits { storage: Some(20 << 20), ..Limits::default() };
+    let sandbox = kubernetes.start(&small).await.unwrap();
+    // Many files, since one alone is held at the limit by the kernel.
+    let script = "for i in 1 2 3 4 5 6; do head -c 10000000 /dev/zero > /tmp/$i; done; sleep 120";
+    let outcome = sandbox.exec(&ExecSpec { timeout: Some(Duration::from_secs(100)), ..sh(script) }).await;
+    assert!(matches!(outcome, Err(SandboxError::TooLarge { limit, .. }) if limit == 20 << 20), "{outcome:?}");
+    sandbox.destroy().await.unwrap();
+    leaves_nothing(kubernetes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_lets_everything_through_is_refused_unless_it_is_accepted() {
+    let Some(cluster) = Cluster::find() else { return };
+    let mut config = cluster.config("network");
+    config.cluster.accept_open_network = false;
+    let kubernetes = connect(config).await;
+    let refused = kubernetes.start(&spec(&cluster, "refused")).await.err();
+    let Some(SandboxError::Unavailable { reason, .. }) = refused else { panic!("{refused:?}") };
+    assert!(reason.contains("does not enforce network policies") && reason.contains(":6443"), "{reason}");
+    let mut open = spec(&cluster, "open");
+    open.network = Network::Public;
+    kubernetes.start(&open).await.unwrap().destroy().await.unwrap();
+    leaves_nothing(kubernetes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_capabilities_a_pod_works_as_one_user() {
+    let Some(cluster) = Cluster::find() else { return };
+    let mut config = cluster.config("plain");
+    config.cluster.capabilities.clear();
+    let kubernetes = connect(config).await;
+    let sandbox = kubernetes.start(&spec(&cluster, "plain")).await.unwrap();
+    let outcome =
+        sandbox.exec(&sh("grep CapEff /proc/self/status; id -u; echo x > /file; cat /file")).await.unwrap();
+    assert_eq!(text(&outcome), "CapEff:\t0000000000000000\n0\nx\n");
+    let other = ExecSpec { user: Some("app".into()), ..sh("true") };
+    let Err(SandboxError::Spawn { reason, .. }) = sandbox.exec(&other).await else { panic!("it ran") };
+    assert!(reason.contains("not permitted"), "{reason}");
+    let archive = sandbox::Archive::pack(|tar| {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o640);
+        header.set_size(7);
+        tar.append_data(&mut header, "a/b", &b"content"[..])
+    });
+    sandbox.upload(&archive.unwrap(), "/into").await.unwrap();
+    assert_eq!(
+        text(&sandbox.exec(&sh("cat /into/a/b; stat -c %a /into/a/b")).await.unwrap()),
+        "content640\n"
+    );
+    sandbox.destroy().await.unwrap();
+    leaves_nothing(kubernetes).await;
+}
+
+/// Not a test of its own: the program that is killed below.
+#[tokio::test]
+async fn hold() {
+    let Ok(run) = std::env::var(HOLD) else { return };
+    let Some(cluster) = Cluster::find() else { return };
+    let mut config = cluster.config("held");
+    config.run = run;
+    let kubernetes = connect(config).await;
+    let sandbox = kubernetes.start(&spec(&cluster, "held")).await.unwrap();
+    let _ = sandbox.exec(&sh("sleep 1000")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_program_leaves_no_running_pod_and_a_sweep_removes_the_rest() {
+    let Some(cluster) = Cluster::find() else { return };
+    let run = format!("it-{}-killed", std::process::id());
+    let mut program = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kubernetes::hold", "--nocapture"])
+        .env(HOLD, &run)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let phases = || {
+        let selector = format!("dev.seatrial/run={run}");
+        let path = "jsonpath={.items[*].status.phase}";
+        kubectl(&cluster, &["get", "pods", "-l", &selector, "-o", path])
+    };
+    wait_until("the held pod", || phases() == "Running");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    program.kill().unwrap();
+    program.wait().unwrap();
+    // Nobody sweeps: the connection's end is the sandbox's end.
+    wait_until("the end of the pod", || phases() != "Running");
+    let kubernetes = connect(cluster.config("sweeper")).await;
+    let swept = kubernetes.sweep(None).await.unwrap();
+    assert!(swept.removed.iter().any(|found| found.run == run), "{swept:?}");
+    assert_eq!(kubernetes.look(Some(&run)).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_living_are_left_alone() {
+    let Some(cluster) = Cluster::find() else { return };
+    let kubernetes = connect(cluster.config("living")).await;
+    let sandbox = kubernetes.start(&spec(&cluster, "living")).await.unwrap();
+    let other = connect(cluster.config("other")).await;
+    let swept = other.sweep(None).await.unwrap();
+    let kept = swept.kept.iter().find(|found| found.run == kubernetes.run()).expect("it is there");
+    assert_eq!((kept.kept, kept.pods.len()), (Some("its process is running"), 1));
+    assert_eq!(sandbox.exec(&sh("exit 3")).await.unwrap().status, ExitStatus::Code(3));
+    sandbox.destroy().await.unwrap();
+    leaves_nothing(kubernetes).await;
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
