@@ -5,6 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::account;
 use crate::sys;
 use crate::wire::{Setting, Texts, Wire};
 
@@ -17,11 +18,10 @@ pub(crate) fn setting() -> Setting {
         .filter_map(|(name, value)| Some([name.into_string().ok()?, value.into_string().ok()?]));
     let workdir = std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
     let (uid, gid) = sys::user();
-    Setting {
-        env: Texts(pairs.flatten().collect()),
-        workdir: workdir.unwrap_or_default(),
-        user: format!("{uid}:{gid}"),
-    }
+    // A user in the group of its account is in the account's further groups, too.
+    let account = account::look_up(&uid.to_string()).ok().filter(|account| account.gid == gid);
+    let user = account.map_or_else(|| format!("{uid}:{gid}"), |_| uid.to_string());
+    Setting { env: Texts(pairs.flatten().collect()), workdir: workdir.unwrap_or_default(), user }
 }
 
 /// Tells which of the addresses that come through the socket take a connection.

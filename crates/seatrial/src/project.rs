@@ -122,7 +122,8 @@ impl Project {
         let layout = self.recipe.materialize.layout.as_ref().map(|path| self.path(path));
         let bases = self.recipe.bases.iter().map(|(name, path)| (name.clone(), self.path(path))).collect();
         let engine = self.recipe.prove.engine;
-        let mirrored = if engine == EngineName::Kubernetes { images::mirrored(self)? } else { BTreeMap::new() };
+        let mirrored =
+            if engine == EngineName::Kubernetes { images::mirrored(self)? } else { BTreeMap::new() };
         let places = Places {
             engine,
             state: self.state("")?,

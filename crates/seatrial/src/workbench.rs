@@ -18,7 +18,10 @@ use sandbox::native::{Native, NativeConfig, StepRunner};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedSender;
-use trial::{Admission, AdmissionLimits, ClusterImages, DockerImages, Event, Images, ImagesConfig, LocalImages, Resources};
+use trial::{
+    Admission, AdmissionLimits, ClusterImages, DockerImages, Event, Images, ImagesConfig, LocalImages,
+    Resources,
+};
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -177,9 +180,9 @@ async fn docker() -> Result<Docker> {
 pub async fn kubernetes(cluster: ClusterConfig) -> Result<Kubernetes> {
     let run = KubernetesConfig::run_name("run", &uuid::Uuid::new_v4().to_string());
     let config = KubernetesConfig { cluster, ..KubernetesConfig::new(run) };
-    Kubernetes::connect(config)
-        .await
-        .map_err(|error| Failure::from_error(Exit::Failed, &error).hint("docs/kubernetes.md tells what a cluster needs"))
+    Kubernetes::connect(config).await.map_err(|error| {
+        Failure::from_error(Exit::Failed, &error).hint("docs/kubernetes.md tells what a cluster needs")
+    })
 }
 
 /// Makes the directory of a job that is called after the local time, behind `prefix`, and returns its name. What was started in

@@ -22,7 +22,9 @@ pub use crate::agent::{Agent, Model, Script};
 pub use budget::{Budget, Budgets};
 pub use error::TrialError;
 pub use event::Event;
-pub use images::{ClusterImages, DockerImages, EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages, NoRoot};
+pub use images::{
+    ClusterImages, DockerImages, EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages, NoRoot,
+};
 pub use jobs::{
     Job, JobIdentity, JobSpec, NameTaken, Plan, PlannedTrial, Ran, Rerun, Resources, TrialReport,
     distinct_names, job_id, job_settings, resumable,

@@ -404,7 +404,7 @@ impl Engine for Kubernetes {
         }
         let started = shared.start(spec, image, None).await?;
         let user = started.config.user.clone().unwrap_or_default();
-        if user.starts_with("0:") || !shared.may_switch() {
+        if user == "0" || user.starts_with("0:") || !shared.may_switch() {
             return Ok(started);
         }
         // The image has a user of its own. Other engines start as root and run commands as that user.

@@ -337,7 +337,7 @@ pub(crate) struct Setting {
     /// Names and values by turns.
     pub(crate) env: Texts,
     pub(crate) workdir: String,
-    /// `uid:gid`.
+    /// `uid`, or `uid:gid` where the group is not that of the account.
     pub(crate) user: String,
 }
 

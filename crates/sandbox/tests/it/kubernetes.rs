@@ -226,6 +226,47 @@ async fn the_living_are_left_alone() {
     leaves_nothing(kubernetes).await;
 }
 
+/// What happens to the whole cluster; these run alone.
+mod faults {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_api_server_that_restarts_is_waited_for() {
+        let Some(cluster) = Cluster::find() else { return };
+        let kubernetes = connect(cluster.config("restart")).await;
+        kubernetes.start(&spec(&cluster, "before")).await.unwrap().destroy().await.unwrap();
+        let script = cluster.clone();
+        let restart = tokio::task::spawn_blocking(move || script.script("restart-api", &[]));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // The server is away while this is asked for.
+        let sandbox = kubernetes.start(&spec(&cluster, "after")).await.unwrap();
+        restart.await.unwrap();
+        assert_eq!(sandbox.exec(&sh("exit 3")).await.unwrap().status, ExitStatus::Code(3));
+        sandbox.destroy().await.unwrap();
+        leaves_nothing(kubernetes).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_node_that_is_cut_off_is_a_loss_with_its_reason() {
+        let Some(cluster) = Cluster::find() else { return };
+        let kubernetes = connect(cluster.config("cut")).await;
+        let sandbox = kubernetes.start(&spec(&cluster, "cut")).await.unwrap();
+        let pod = pods(&kubernetes).await.remove(0);
+        let node = kubectl(&cluster, &["get", "pod", &pod, "-o", "jsonpath={.spec.nodeName}"]);
+        let number = &node[node.len() - 1..];
+        cluster.script("cut", &[number]);
+        let outcome = sandbox.exec(&sh("sleep 300")).await;
+        cluster.script("heal", &[number]);
+        let Err(SandboxError::Lost(reason)) = outcome else { panic!("{outcome:?}") };
+        assert!(!reason.is_empty());
+        sandbox.destroy().await.unwrap();
+        wait_until("the node", || {
+            kubectl(&cluster, &["get", "nodes"]).lines().filter(|line| line.contains(" Ready")).count() == 2
+        });
+        leaves_nothing(kubernetes).await;
+    }
+}
+
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {

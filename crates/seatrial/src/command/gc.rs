@@ -114,13 +114,18 @@ async fn cluster(output: Output, directory: &Path, run: Option<&str>) -> Result 
     let failed = |error: SandboxError| Failure::from_error(Exit::Failed, &error);
     let Swept { removed, kept } = cluster.sweep(run).await.map_err(failed)?;
     if let (Some(run), true) = (run, removed.is_empty()) {
-        let message = format!("the cluster has nothing of a run `{run}` in namespace {}", cluster.namespace());
+        let message =
+            format!("the cluster has nothing of a run `{run}` in namespace {}", cluster.namespace());
         return Err(Failure::new(Exit::Usage, message));
     }
     let runs = |found: &[Found]| -> Vec<serde_json::Value> {
-        found.iter().map(|found| json!({ "run": found.run, "pods": found.pods, "kept": found.kept })).collect()
+        found
+            .iter()
+            .map(|found| json!({ "run": found.run, "pods": found.pods, "kept": found.kept }))
+            .collect()
     };
-    output.json(&json!({ "namespace": cluster.namespace(), "removed": runs(&removed), "kept": runs(&kept) }))?;
+    output
+        .json(&json!({ "namespace": cluster.namespace(), "removed": runs(&removed), "kept": runs(&kept) }))?;
     for Found { run, pods, leaving, .. } in &removed {
         output.print(format_args!("removed run {run} with {}", count(pods.len() + leaving.len(), "pod")))?;
     }

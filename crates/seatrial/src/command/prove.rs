@@ -45,7 +45,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Prove) -> Result {
             state: directory.join(".seatrial"),
             private: vec![directory.to_owned(), jobs_dir.clone(), ledger.clone()],
             cluster: crate::project::cluster_of(directory)?,
-        ..Places::default()
+            ..Places::default()
         },
         &arguments.jobs,
     )?;

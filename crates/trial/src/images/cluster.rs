@@ -62,7 +62,10 @@ mod tests {
     const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     async fn root(images: &ClusterImages, docker_image: Option<&str>) -> Result<EngineImage, String> {
-        let source = EnvironmentSource { docker_image: docker_image.map(str::to_owned), context: "tasks/a/environment".into() };
+        let source = EnvironmentSource {
+            docker_image: docker_image.map(str::to_owned),
+            context: "tasks/a/environment".into(),
+        };
         match images.root(&source).await {
             Ok(Root::Image(image)) => Ok(image),
             Ok(Root::Layers(_)) => panic!("layers are on this machine"),
