@@ -24,6 +24,7 @@ mod hostile;
 mod images;
 mod interrupt;
 mod jobs;
+mod kubernetes;
 mod languages;
 mod leftovers;
 mod lifecycle;

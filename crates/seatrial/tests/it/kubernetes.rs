@@ -1,0 +1,120 @@
+//! Trials on a real cluster.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::project::{Ended, binary, ended};
+use crate::tasks::{Shelf, Task};
+
+/// Names the kubeconfig of the cluster for tests.
+const CLUSTER: &str = "SEATRIAL_TEST_KUBERNETES";
+
+/// A recipe that says how the cluster is used; nothing else of it is looked at here.
+const RECIPE: &str = r#"[dataset]
+name = "cluster"
+version = "v1"
+
+[sources.candidates]
+kind = "file"
+as = "instances"
+path = "candidates.jsonl"
+
+[[pool]]
+stage = "all"
+members = "candidates"
+target = 1
+cap = 1
+
+[materialize]
+workspace = "git"
+base = "seatrial.local/host"
+from = "mirrors"
+
+[resolve]
+repo_cap = 1
+split = { train = 1 }
+
+[kubernetes]
+accept_open_network = true
+"#;
+
+/// Where the cluster lies; says what is skipped when there is none.
+fn cluster() -> Option<PathBuf> {
+    let Some(kubeconfig) = std::env::var_os(CLUSTER).filter(|path| !path.is_empty()) else {
+        eprintln!("skipped: trials on a cluster: {CLUSTER} names no kubeconfig (make test-kubernetes)");
+        return None;
+    };
+    Some(Path::new(&kubeconfig).parent().unwrap().to_owned())
+}
+
+fn seatrial(root: &Path, cluster: &Path, arguments: &[&str]) -> Ended {
+    ended(binary().arg("-C").arg(root).env("KUBECONFIG", cluster.join("runner.kubeconfig")).args(arguments))
+}
+
+/// A task in the cluster's image, which does not come from a build.
+fn placed(task: Task, image: &str) -> Task {
+    let settings = format!("{}docker_image = \"{image}\"\n", task.settings);
+    task.settings(&settings)
+}
+
+/// What trials came to, by task and agent.
+fn outcomes(ended: &Ended) -> Vec<(String, String, Value)> {
+    let lines = ended.json_lines();
+    let trials = lines.iter().filter(|line| line["outcome"].is_object());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut outcomes: Vec<_> = trials
+        .map(|line| {
+            let mut outcome = line["outcome"].clone();
+            // Words are the engine's, reasons are the same.
+            if let Some(failed) = outcome.get_mut("failed").and_then(Value::as_object_mut) {
+                failed.remove("detail");
+            }
+            (text(&line["task"]), text(&line["agent"]), outcome)
+        })
+        .collect();
+    outcomes.sort_by_key(|(task, agent, _)| (task.clone(), agent.clone()));
+    outcomes
+}
+
+#[test]
+fn trials_on_a_cluster_end_as_they_do_in_the_native_sandbox() {
+    let Some(cluster) = cluster() else { return };
+    let image = std::fs::read_to_string(cluster.join("base.reference")).unwrap();
+    let image = image.trim();
+    let tasks = || {
+        let fix = "mkdir -p /app && echo fixed > /app/state\n";
+        [
+            Task::new("good").solution(fix),
+            Task::new("wrong").solution("exit 7\n"),
+            Task::new("silent").verifier("exit 0\n"),
+            Task::new("hangs")
+                .verifier("sleep 4242.75 & sleep 4242.75\n")
+                .settings("[verifier]\ntimeout_sec = 2\n[environment]\nbuild_timeout_sec = 60\n"),
+        ]
+    };
+    let there = Shelf::new(tasks().map(|task| placed(task, image)));
+    std::fs::write(there.root().join("seatrial.toml"), RECIPE).unwrap();
+    let arguments =
+        ["run", "--json", "-j", "2", "-p", "tasks", "-a", "oracle", "-a", "nop", "--max-retries", "0"];
+    let on_cluster = seatrial(there.root(), &cluster, &[&arguments[..], &["-e", "kubernetes"]].concat());
+    let here = Shelf::new(tasks());
+    let native = seatrial(here.root(), &cluster, &arguments);
+    assert_eq!(outcomes(&on_cluster).len(), 8, "{}", on_cluster.all());
+    assert_eq!(outcomes(&on_cluster), outcomes(&native), "{}", on_cluster.all());
+    assert_eq!(on_cluster.code, native.code);
+
+    // A task without an image that nodes can pull is refused by name.
+    let unplaced = Shelf::new([Task::new("unplaced")]);
+    std::fs::write(unplaced.root().join("seatrial.toml"), RECIPE).unwrap();
+    let refused = seatrial(unplaced.root(), &cluster, &["run", "-p", "tasks", "-e", "kubernetes"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.all().contains("images mirror"), "{}", refused.all());
+
+    // Nothing of either run is left, and the sweep says so.
+    let swept = seatrial(there.root(), &cluster, &["gc", "--engine", "kubernetes", "--json"]);
+    let swept: Value = serde_json::from_str(&swept.stdout).unwrap();
+    assert_eq!(swept["namespace"], "seatrial");
+    let unknown = seatrial(there.root(), &cluster, &["gc", "--engine", "kubernetes", "--run", "no-such-run"]);
+    assert_eq!(unknown.code, Some(2), "{}", unknown.all());
+}
