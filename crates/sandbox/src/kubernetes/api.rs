@@ -15,6 +15,9 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// How long a request is tried again while the server does not answer; restarts take less.
 pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 
+/// How long a refusal for missing rights may pass: a server that just started does not know roles yet.
+const RIGHTS: Duration = Duration::from_secs(15);
+
 /// Pauses between tries: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -50,11 +53,13 @@ impl Refusal {
         matches!(self, Self::Status { code: 403, message, .. } if message.contains("exceeded quota"))
     }
 
-    /// Whether the same request may be answered later: the server is busy, restarting, or cannot be reached.
-    fn may_pass(&self) -> bool {
+    /// How long it is worth to ask again: the server may be busy, restarting, or out of reach.
+    fn may_pass(&self) -> Duration {
         match self {
-            Self::Status { code, .. } => *code == 429 || *code >= 500,
-            Self::Silence(_) => true,
+            Self::Status { code, .. } if *code == 429 || *code >= 500 => Duration::MAX,
+            Self::Status { code: 403, .. } if !self.is_quota() => RIGHTS,
+            Self::Status { .. } => Duration::ZERO,
+            Self::Silence(_) => Duration::MAX,
         }
     }
 
@@ -135,7 +140,7 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, Error>>>(
     patience: Duration,
     request: impl Fn() -> F,
 ) -> Result<T, Refusal> {
-    let end = Instant::now() + patience;
+    let begin = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
         let refusal = match answer(request()).await {
@@ -147,7 +152,7 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, Error>>>(
             Refusal::Silence(_) => None,
         };
         let wait = asked.unwrap_or(pause);
-        if !refusal.may_pass() || Instant::now() + wait > end {
+        if begin.elapsed() + wait > patience.min(refusal.may_pass()) {
             return Err(refusal);
         }
         tracing::debug!(?refusal, "asks the API server again");
@@ -166,9 +171,13 @@ mod tests {
 
     #[test]
     fn what_passes_is_told_from_what_stays() {
-        assert!(status(429, "TooManyRequests", "").may_pass() && status(503, "", "").may_pass());
-        assert!(Refusal::Silence(String::new()).may_pass());
-        assert!(!status(403, "Forbidden", "").may_pass() && !status(422, "Invalid", "").may_pass());
+        for passing in
+            [status(429, "TooManyRequests", ""), status(503, "", ""), Refusal::Silence(String::new())]
+        {
+            assert_eq!(passing.may_pass(), Duration::MAX);
+        }
+        assert_eq!(status(403, "Forbidden", "pods is forbidden").may_pass(), RIGHTS);
+        assert_eq!(status(422, "Invalid", "").may_pass(), Duration::ZERO);
         assert!(
             status(403, "Forbidden", "pods \"a\" is forbidden: exceeded quota: q, requested: pods=1")
                 .is_quota()

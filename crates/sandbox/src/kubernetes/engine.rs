@@ -247,7 +247,9 @@ impl Shared {
                 Seen::Gone(_) => return Err(SandboxError::Lost("its pod is gone before it ran".into())),
                 Seen::Pod(pod) => match state::of(&pod) {
                     State::Running => return Ok(()),
-                    State::Waiting(Waiting::Never(reason)) => return Err(failed(reason)),
+                    State::Waiting(Waiting::Never(reason)) | State::TooMuchWritten(reason) => {
+                        return Err(failed(reason));
+                    }
                     State::Waiting(Waiting::Turn) => {}
                     State::Waiting(Waiting::Room(reason) | Waiting::Retry(reason)) => known = Some(reason),
                     State::Ended { code } => {
@@ -258,7 +260,6 @@ impl Shared {
                     State::OutOfMemory => {
                         return Err(failed("its memory limit is too small for its start".into()));
                     }
-                    State::TooMuchWritten(reason) => return Err(failed(reason)),
                     State::Lost(reason) => return Err(SandboxError::Lost(reason)),
                 },
             }
@@ -382,7 +383,7 @@ impl Shared {
                 self.config.cluster.probe.iter().cloned().chain([self.server.clone()]).chain(service);
             network::probe(link, &places.collect::<Vec<_>>()).await
         });
-        checked.await.map(|()| ())
+        checked.await.copied()
     }
 }
 

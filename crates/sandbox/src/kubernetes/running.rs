@@ -69,8 +69,7 @@ pub(super) async fn delete(
         uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
     let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
     match insist(PATIENCE, || api.delete(name, &parameters)).await {
-        Ok(_) => Ok(()),
-        Err(Refusal::Status { code: 404 | 409, .. }) => Ok(()),
+        Ok(_) | Err(Refusal::Status { code: 404 | 409, .. }) => Ok(()),
         Err(refusal) => Err(refusal),
     }
 }

@@ -150,11 +150,11 @@ mod tests {
 
     use super::*;
 
-    fn state(status: Value) -> State {
+    fn state(status: &Value) -> State {
         of(&serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap())
     }
 
-    fn container(state: Value) -> Value {
+    fn container(state: &Value) -> Value {
         json!({"phase": "Running", "containerStatuses": [
             {"name": CONTAINER, "image": "i", "imageID": "i", "ready": true, "restartCount": 0, "state": state}
         ]})
@@ -162,23 +162,23 @@ mod tests {
 
     #[test]
     fn a_pod_waits_for_what_the_cluster_says() {
-        assert_eq!(state(json!({})), State::Waiting(Waiting::Turn));
+        assert_eq!(state(&json!({})), State::Waiting(Waiting::Turn));
         assert_eq!(
-            state(container(json!({"waiting": {"reason": "ContainerCreating"}}))),
+            state(&container(&json!({"waiting": {"reason": "ContainerCreating"}}))),
             State::Waiting(Waiting::Turn)
         );
         let unschedulable = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
             "reason": "Unschedulable", "message": "0/2 nodes are available: 2 Insufficient memory."}]});
-        let State::Waiting(Waiting::Room(reason)) = state(unschedulable) else { panic!() };
+        let State::Waiting(Waiting::Room(reason)) = state(&unschedulable) else { panic!() };
         assert!(reason.contains("Insufficient memory"), "{reason}");
         let missing =
             json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"x\""}});
         assert!(
-            matches!(state(container(missing)), State::Waiting(Waiting::Retry(reason)) if reason.contains("ImagePullBackOff"))
+            matches!(state(&container(&missing)), State::Waiting(Waiting::Retry(reason)) if reason.contains("ImagePullBackOff"))
         );
         for reason in NEVER {
             assert!(matches!(
-                state(container(json!({"waiting": {"reason": reason}}))),
+                state(&container(&json!({"waiting": {"reason": reason}}))),
                 State::Waiting(Waiting::Never(_))
             ));
         }
@@ -186,35 +186,35 @@ mod tests {
 
     #[test]
     fn the_end_of_a_container_is_not_its_loss() {
-        assert_eq!(state(container(json!({"running": {}}))), State::Running);
-        assert_eq!(state(container(json!({"terminated": {"exitCode": 3}}))), State::Ended { code: 3 });
+        assert_eq!(state(&container(&json!({"running": {}}))), State::Running);
+        assert_eq!(state(&container(&json!({"terminated": {"exitCode": 3}}))), State::Ended { code: 3 });
         let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
-        assert_eq!(state(container(killed)), State::OutOfMemory);
+        assert_eq!(state(&container(&killed)), State::OutOfMemory);
     }
 
     #[test]
     fn what_the_cluster_takes_away_is_lost_whatever_its_phase() {
-        let mut deleted = container(json!({"running": {}}));
+        let mut deleted = container(&json!({"running": {}}));
         deleted["conditions"] =
             json!([{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]);
-        assert!(matches!(state(deleted), State::Lost(reason) if reason.contains("DeletionByTaintManager")));
+        assert!(matches!(state(&deleted), State::Lost(reason) if reason.contains("DeletionByTaintManager")));
         let pod = json!({"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"},
-            "status": container(json!({"running": {}}))});
+            "status": container(&json!({"running": {}}))});
         assert!(
             matches!(of(&serde_json::from_value(pod).unwrap()), State::Lost(reason) if reason.contains("deleted"))
         );
         for reason in TAKEN {
             let status = json!({"phase": "Failed", "reason": reason, "message": "The node was low on resource: memory."});
-            assert!(matches!(state(status), State::Lost(said) if said.contains(reason)));
+            assert!(matches!(state(&status), State::Lost(said) if said.contains(reason)));
         }
-        assert!(matches!(state(json!({"phase": "Unknown"})), State::Lost(_)));
-        assert!(matches!(state(json!({"phase": "Failed", "reason": "OutOfcpu"})), State::Lost(_)));
+        assert!(matches!(state(&json!({"phase": "Unknown"})), State::Lost(_)));
+        assert!(matches!(state(&json!({"phase": "Failed", "reason": "OutOfcpu"})), State::Lost(_)));
     }
 
     #[test]
     fn who_writes_too_much_is_told_from_who_stood_on_a_full_node() {
         let evicted =
-            |message: &str| state(json!({"phase": "Failed", "reason": "Evicted", "message": message}));
+            |message: &str| state(&json!({"phase": "Failed", "reason": "Evicted", "message": message}));
         for own in [
             "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi. ",
             "Container sandbox exceeded its local ephemeral storage limit \"10Mi\". ",

@@ -49,7 +49,7 @@ impl Watch {
                 match event {
                     Ok(event) => heard.take(event, &mut listed),
                     Err(error) => {
-                        tracing::debug!(error = super::api::chain(&error), "the watch over pods broke off")
+                        tracing::debug!(error = super::api::chain(&error), "the watch over pods broke off");
                     }
                 }
             }

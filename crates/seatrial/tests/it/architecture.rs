@@ -21,8 +21,9 @@ const FLOORS: [&[&str]; 11] = [
 ];
 
 /// Crates that cost a lot to build, and the one room that may use each.
-const HEAVY: [(&str, &[&str]); 8] = [
+const HEAVY: [(&str, &[&str]); 9] = [
     ("bollard", &["sandbox"]),
+    ("kube", &["sandbox"]),
     ("rusqlite", &["ledger"]),
     ("reqwest", &["source", "image", "agent"]),
     ("hyper", &["scripted"]),
