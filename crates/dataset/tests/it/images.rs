@@ -26,6 +26,7 @@ fn planned(images: &[(ImageKind, &str)]) -> ShardPlan {
         overwrite: false,
         hash_version: "v1".into(),
         platform: None,
+        sources: Vec::new(),
     };
     let wanted = images.iter().map(|(kind, key)| Wanted {
         kind: *kind,
