@@ -1,10 +1,11 @@
 //! Files written whole or not at all, and read with a bound.
 
-use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+
+use crate::unfinished;
 
 /// Why a document could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -56,9 +57,6 @@ pub enum ArtifactError {
     Canonical(#[from] ident::CanonicalError),
 }
 
-/// Around the names of what is still being written.
-const UNFINISHED: (&str, &str) = (".seatrial-", ".tmp");
-
 /// Writes `bytes` to `path` through a temporary file in the same directory, a sync and a rename, and creates missing
 /// parent directories.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), ArtifactError> {
@@ -72,7 +70,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), ArtifactError> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o644));
+        builder = builder.permissions(std::fs::Permissions::from_mode(0o644));
     }
     let mut file = builder.tempfile_in(parent).map_err(io)?;
     file.write_all(bytes).map_err(io)?;
@@ -80,20 +78,6 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), ArtifactError> {
     file.persist(path).map_err(|error| io(error.error))?;
     // The rename itself is durable only once the directory is.
     std::fs::File::open(parent).and_then(|directory| directory.sync_all()).map_err(io)
-}
-
-/// Makes files and directories that are still being written, beside the place that they will have. What a killed program
-/// left of them is known by [`is_unfinished`].
-pub fn unfinished() -> tempfile::Builder<'static, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(UNFINISHED.0).suffix(UNFINISHED.1);
-    builder
-}
-
-/// Whether this is the name of something that was still being written.
-pub fn is_unfinished(name: &OsStr) -> bool {
-    let name = name.as_encoded_bytes();
-    name.starts_with(UNFINISHED.0.as_bytes()) && name.ends_with(UNFINISHED.1.as_bytes())
 }
 
 /// Whether the disk or a quota is full.

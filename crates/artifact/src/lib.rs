@@ -6,6 +6,8 @@
 
 mod document;
 mod file;
+mod unfinished;
 
 pub use document::{Document, Inputs, load, load_optional, store};
-pub use file::{ArtifactError, is_disk_full, is_unfinished, read_bounded, unfinished, write_atomic};
+pub use file::{ArtifactError, is_disk_full, read_bounded, write_atomic};
+pub use unfinished::{Unfinished, abandon, is_unfinished, sweep, unfinished};

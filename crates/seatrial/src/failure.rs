@@ -53,8 +53,9 @@ impl Failure {
         Self { exit, report, hints: Vec::new(), silent: false }
     }
 
-    /// A failure from an error and everything below it.
+    /// A failure from an error and everything below it. A full disk is a budget that ran out, whatever was being done.
     pub fn from_error(exit: Exit, error: &(dyn Error + 'static)) -> Self {
+        let exit = if exit == Exit::Failed && is_disk_full(error) { Exit::Budget } else { exit };
         let mut message = error.to_string();
         let mut source = error.source();
         while let Some(inner) = source {
@@ -82,6 +83,18 @@ impl Failure {
         self.hints.push(hint.into());
         self
     }
+}
+
+/// Whether a full disk is what an error comes down to.
+fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref::<std::io::Error>().is_some_and(artifact::is_disk_full) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// A command's result.

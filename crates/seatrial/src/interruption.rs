@@ -2,8 +2,8 @@
 //!
 //! While trials run, the first Ctrl-C lets those that run end and begins no other; the second one, or a request to terminate,
 //! drops them with every sandbox that they hold. Other asynchronous work is dropped at the first request. Everything else
-//! leaves nothing behind that has to be cleared away, since files appear whole, and ends at once; so does anything at a
-//! request that comes while work is being dropped.
+//! ends at once, and what it has not finished is removed, since files appear whole; so does anything at a request that comes
+//! while work is being dropped.
 
 use std::future::Future;
 use std::io;
@@ -66,7 +66,8 @@ pub fn listen(output: Output) -> io::Result<()> {
 fn request(output: Output, patient: bool) {
     let mut state = state();
     if state.working == 0 || state.asked == Asked::Stop {
-        let failure = failure();
+        let failure = Failure::new(Exit::Interrupted, "interrupted").hint("run the same command again");
+        artifact::abandon();
         output.error(&failure);
         std::process::exit(failure.exit as i32);
     }

@@ -123,7 +123,11 @@ impl Output {
 pub fn print_line(text: impl std::fmt::Display) -> Result {
     match writeln!(io::stdout(), "{text}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        result => result.or_exit(Exit::Failed),
+        Err(error) => {
+            let exit = if artifact::is_disk_full(&error) { Exit::Budget } else { Exit::Failed };
+            Err(Failure::new(exit, format_args!("standard output cannot be written: {error}")))
+        }
+        Ok(()) => Ok(()),
     }
 }
 

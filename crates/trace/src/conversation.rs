@@ -72,13 +72,13 @@ impl Conversation {
     }
 
     /// The messages up to the turn with this number.
-    pub(crate) fn up_to(&self, episode: usize) -> Vec<Message> {
-        self.messages[..self.ends[episode]].to_vec()
+    pub(crate) fn up_to(&self, episode: usize) -> &[Message] {
+        &self.messages[..self.ends[episode]]
     }
 
     /// All messages, with what the last turn's calls gave.
-    pub(crate) fn whole(self) -> Vec<Message> {
-        self.messages
+    pub(crate) fn whole(&self) -> &[Message] {
+        &self.messages
     }
 }
 

@@ -33,7 +33,13 @@ pub enum TraceError {
         /// The directory.
         path: PathBuf,
     },
-    /// An output whose name does not say its format.
+    /// Something has taken the place of the output while it was written.
+    #[error("{} has been made by somebody else meanwhile; it stays as it is, name another one", path.display())]
+    Overtaken {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// An output whose name does not say its format, or whose place is none.
     #[error("{}: {wanted}", path.display())]
     Output {
         /// The path.

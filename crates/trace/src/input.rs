@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use crate::TraceError;
-use crate::read::set_files;
+use crate::read::{SetFiles, set_files};
+use crate::write::suffix;
 
 /// What a path holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// The files of a set of rows.
-    Set(Vec<PathBuf>),
+    Set(SetFiles),
     /// A directory of jobs or trials, or the file of one trajectory.
     Jobs(PathBuf),
 }
@@ -21,8 +22,8 @@ impl Input {
             let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(TraceError::Io { path: path.to_owned(), source: missing });
         }
-        let Some(files) = set_files(path)? else {
-            let is_trajectory = path.extension().is_some_and(|suffix| suffix == "json" || suffix == "traj");
+        let Some(set) = set_files(path)? else {
+            let is_trajectory = matches!(suffix(path).as_deref(), Some("json" | "traj"));
             if path.is_dir() || (path.is_file() && is_trajectory) {
                 return Ok(Self::Jobs(path.to_owned()));
             }
@@ -31,11 +32,11 @@ impl Input {
         };
         let is_job =
             ["result.json", "config.json", "agent", "verifier"].iter().any(|name| path.join(name).exists());
-        let has_parquet = files.iter().any(|file| file.extension().is_some_and(|suffix| suffix == "parquet"));
+        let has_parquet = set.files.iter().any(|file| suffix(file).as_deref() == Some("parquet"));
         if path.is_dir() && (is_job || (!has_parquet && has_directories(path))) {
             return Ok(Self::Jobs(path.to_owned()));
         }
-        Ok(Self::Set(files))
+        Ok(Self::Set(set.some(path)?))
     }
 }
 

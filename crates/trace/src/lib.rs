@@ -32,7 +32,7 @@ pub use export::{Episodes, ExportOptions, ExportReport, Filter, LeftOut, export,
 pub use input::Input;
 pub use merge::{MergeReport, merge};
 pub use pages::{TrialPage, canary_page, read_trial_page, stats_page};
-pub use read::{Place, ReadReport, SkippedRow, Wanted, read_rows, set_files};
+pub use read::{Place, ReadReport, SetFiles, SkippedRow, Wanted, read_rows, set_files};
 pub use row::{MAIN, Message, Role, Row, RowKey, Text, Verdict};
 pub use scan::{Hit, Scan, scan};
 pub use stats::repository;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::TraceError;
 use crate::read::{ReadReport, Wanted, read_rows, set_files};
 use crate::row::{Row, RowKey};
-use crate::write::{Columns, RowSet, Written};
+use crate::write::{Columns, RowSet, Target, Written};
 
 /// So many rows of a file may be ready before one is taken.
 const AHEAD: usize = 16;
@@ -32,15 +32,24 @@ pub struct MergeReport {
 type Placed = (RowKey, String, Row);
 
 /// Merges the sets at `paths` into a new one at `out`. Rows of one run, trial, source and turn have to be equal; all but one of
-/// them are dropped.
-pub fn merge(paths: &[PathBuf], shard_bytes: u64, out: &Path) -> Result<(MergeReport, Written), TraceError> {
+/// them are dropped. Without a row nothing is written, and what stood at `out` stays.
+pub fn merge(
+    paths: &[PathBuf],
+    shard_bytes: u64,
+    out: &Path,
+) -> Result<(MergeReport, Option<Written>), TraceError> {
+    Target::of(out)?;
+    let mut report = MergeReport::default();
     let mut files = Vec::new();
     for path in paths {
-        let found = set_files(path)?;
+        fs_err::metadata(path).map_err(TraceError::io(path))?;
         let detail = || "holds no file of rows (.parquet, .jsonl)".to_owned();
-        files.extend(found.ok_or_else(|| TraceError::NotTraces { path: path.clone(), detail: detail() })?);
+        let found = set_files(path)?
+            .ok_or_else(|| TraceError::NotTraces { path: path.clone(), detail: detail() })?
+            .some(path)?;
+        report.read.odd.extend(found.odd);
+        files.extend(found.files);
     }
-    let mut report = MergeReport::default();
     let mut optional = [false, false];
     let mut sorted = Vec::new();
     for file in &files {
@@ -99,7 +108,8 @@ pub fn merge(paths: &[PathBuf], shard_bytes: u64, out: &Path) -> Result<(MergeRe
         }
         merged
     })?;
-    Ok((report, set.finish()?))
+    let written = if report.rows > 0 { Some(set.finish()?) } else { None };
+    Ok((report, written))
 }
 
 /// Takes the smallest row of all streams, again and again.

@@ -41,5 +41,5 @@ pub use list::{Listing, list_jobs};
 pub use moment::{Moment, TimeError};
 pub use oddity::{Oddity, What};
 pub use tally::{Mean, Tally};
-pub use trial::{TrialEntry, Trials, read_trial};
+pub use trial::{TrialEntry, Trials, is_marked, read_trial};
 pub use view::{Failure, Generation, Incomplete, PhaseView, StepView, Tokens, TrialState, TrialView};

@@ -65,7 +65,7 @@ pub(super) fn open(path: &Path) -> Result<Directory, JobError> {
 }
 
 /// Whether a directory holds anything that a trial writes.
-pub(super) fn is_marked(directory: &Directory) -> bool {
+pub fn is_marked(directory: &Directory) -> bool {
     MARKS.iter().any(|mark| directory.has(mark))
 }
 

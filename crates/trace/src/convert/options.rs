@@ -25,7 +25,7 @@ pub enum Form {
     Difficulty,
 }
 
-/// How the advantage of a sample is computed.
+/// How the advantage of a sample is computed. In a group of one it is the reward itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Advantage {
     /// Distance from the group's mean in standard deviations of the sample, as GRPO does.

@@ -20,6 +20,8 @@ pub struct ConvertReport {
     pub left_out: BTreeMap<&'static str, u64>,
     /// Trials of jobs that were malformed, by name.
     pub quarantined: Vec<LeftOut>,
+    /// Files of jobs that were malformed, and what could not be looked into.
+    pub odd: Vec<LeftOut>,
     /// Changes by step of cleaning.
     pub cleaned: BTreeMap<&'static str, u64>,
     /// Where secrets were masked.

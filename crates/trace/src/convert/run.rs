@@ -14,8 +14,8 @@ use crate::TraceError;
 use crate::row::{Role, Row, Verdict};
 use crate::stats::advantage;
 
-/// The group of a sample: the trials of one task by one model in one run.
-pub(super) type GroupKey = (Option<crate::Text>, Option<crate::Text>, Option<crate::Text>);
+/// The group of a sample: the trials of one task by one agent with one model in one run.
+pub(super) type GroupKey = [Option<crate::Text>; 4];
 
 /// Converts the trials below `paths` into samples in the file `out`, JSON lines or Parquet by its suffix.
 pub fn convert(paths: &[PathBuf], options: &ConvertOptions, out: &Path) -> Result<ConvertReport, TraceError> {
@@ -28,6 +28,7 @@ pub fn convert(paths: &[PathBuf], options: &ConvertOptions, out: &Path) -> Resul
         _ => single(paths, options, out, &mut report)?,
     }
     report.quarantined.sort();
+    report.odd.sort();
     report.masked.sort();
     Ok(report)
 }
@@ -115,13 +116,17 @@ fn groups(
             report.leave_out("group without variance");
             return Ok(());
         }
-        let index = written.entry(key).or_default();
         let by_std = options.advantage == Advantage::Std;
+        let Some(advantage) = advantage(reward, group, by_std) else {
+            report.leave_out("rewards too large for an advantage");
+            return Ok(());
+        };
+        let index = written.entry(key).or_default();
         let mut cells: Vec<Cell> = masked(&row).into();
         cells.push(Cell::Text(Some(group_id(&row).into())));
         cells.push(Cell::Count(Some((*index).into())));
         cells.push(Cell::Count(i64::try_from(group.len()).ok()));
-        cells.push(Cell::Number(Some(advantage(reward, group, by_std))));
+        cells.push(Cell::Number(Some(advantage)));
         cells.extend(about(&row));
         *index += 1;
         report.kept += 1;
@@ -141,11 +146,10 @@ pub(super) fn no_reward(row: &Row) -> &'static str {
 }
 
 pub(super) fn group_key(row: &Row) -> GroupKey {
-    (row.run_id.clone(), row.model.clone(), row.task.clone())
+    [row.run_id.clone(), row.agent.clone(), row.model.clone(), row.task.clone()]
 }
 
-/// The group's name: run, model and task.
+/// The group's name: run, agent, model and task.
 pub(super) fn group_id(row: &Row) -> String {
-    let part = |text: &Option<crate::Text>| text.as_deref().unwrap_or("-").to_owned();
-    format!("{}|{}|{}", part(&row.run_id), part(&row.model), part(&row.task))
+    group_key(row).each_ref().map(|part| part.as_deref().unwrap_or("-")).join("|")
 }

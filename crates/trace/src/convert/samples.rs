@@ -21,7 +21,10 @@ pub(crate) fn each_sample(
     for path in paths {
         match Input::of(path)? {
             Input::Jobs(path) => jobs.push(path),
-            Input::Set(set) => files.extend(set),
+            Input::Set(set) => {
+                report.read.odd.extend(set.odd);
+                files.extend(set.files);
+            }
         }
     }
     if !jobs.is_empty() {
@@ -34,6 +37,7 @@ pub(crate) fn each_sample(
         })?;
         report.trials += done.without_turn + done.without_trajectory + done.quarantined.len() as u64;
         report.quarantined.extend(done.quarantined);
+        report.odd.extend(done.odd);
         report.copies += done.copies;
         for (why, number) in
             [("no turn of the agent", done.without_turn), ("no trajectory", done.without_trajectory)]

@@ -4,7 +4,6 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fs_err as fs;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -16,7 +15,7 @@ use tempfile::NamedTempFile;
 
 use crate::TraceError;
 use crate::row::{Message, Text};
-use crate::write::Target;
+use crate::write::{Target, begin_file, put_file};
 
 /// A group of rows has no more than this.
 const GROUP_ROWS: usize = 128;
@@ -64,22 +63,20 @@ enum Form {
 impl Table {
     pub(super) fn create(path: &Path, schema: Schema) -> Result<Self, TraceError> {
         let target = Target::of(path)?;
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        fs::create_dir_all(parent).map_err(TraceError::io(parent))?;
-        let file = artifact::unfinished().tempfile_in(parent).map_err(TraceError::io(parent))?;
         let form = match target {
-            Target::Jsonl => Form::Lines(BufWriter::new(file)),
+            Target::Jsonl => Form::Lines(BufWriter::new(begin_file(path)?)),
             Target::Parquet => {
                 let properties = WriterProperties::builder()
                     .set_created_by("seatrial".to_owned())
                     .set_compression(Compression::ZSTD(ZstdLevel::default()));
                 let message =
                     parse_message_type(&message_type(&schema)).map_err(TraceError::parquet(path))?;
-                let writer = SerializedFileWriter::new(file, Arc::new(message), Arc::new(properties.build()))
-                    .map_err(TraceError::parquet(path))?;
+                let writer = SerializedFileWriter::new(
+                    begin_file(path)?,
+                    Arc::new(message),
+                    Arc::new(properties.build()),
+                )
+                .map_err(TraceError::parquet(path))?;
                 Form::Parquet(Box::new(writer))
             }
             Target::Directory => {
@@ -116,7 +113,7 @@ impl Table {
         }
     }
 
-    /// Gives the file its name. One without samples gets none: nobody is to train on it by mistake.
+    /// Puts the samples in their place. Without a sample nothing is written, and what stood there stays.
     pub(super) fn finish(mut self) -> Result<(), TraceError> {
         if self.written == 0 {
             return Ok(());
@@ -131,13 +128,7 @@ impl Table {
                 writer.into_inner().map_err(TraceError::parquet(path))?
             }
         };
-        let finish = || {
-            use std::os::unix::fs::PermissionsExt as _;
-            file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
-            file.as_file().sync_all()
-        };
-        finish().map_err(TraceError::io(path))?;
-        file.persist(path).map_err(|error| TraceError::io(path)(error.error))?;
+        put_file(file, path)?;
         Ok(())
     }
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use super::table::{Cell, Kind, Table};
 use super::{ConvertOptions, ConvertReport};
 use crate::TraceError;
-use crate::export::{ExportOptions, ExportReport, Index};
+use crate::export::{ExportOptions, ExportReport, Index, LeftOut};
 use crate::input::Input;
 use crate::json::{Json, Mended};
 use crate::trajectory::{TokenRecord, numbers};
-use crate::trial::{load, sources};
+use crate::trial::{Fault, load, sources};
 
 /// Writes a row a turn. A trial without tokens is left out; one whose turns do not fit together is an error that names the turn.
 pub(super) fn tokens(
@@ -40,6 +40,7 @@ pub(super) fn tokens(
     let index =
         Index::new(paths, ExportOptions { filter: options.filter, ..ExportOptions::default() }, &mut found)?;
     report.quarantined.append(&mut found.quarantined);
+    report.odd.append(&mut found.odd);
     report.trials = found.trials;
     if found.filtered > 0 {
         report.left_out.insert("filter", found.filtered);
@@ -50,11 +51,16 @@ pub(super) fn tokens(
             report.leave_out("no tokens");
             continue;
         }
-        let turns = match turns(&directory) {
+        let mut faults = Vec::new();
+        let turns = turns(&directory, &mut faults);
+        let path = index.path_of(&trial.place).display().to_string();
+        report
+            .odd
+            .extend(faults.into_iter().map(|fault| LeftOut { path: path.clone(), why: fault.to_string() }));
+        let turns = match turns {
             Ok(turns) => turns,
             Err(why) => {
-                let path = index.path_of(&trial.place).display().to_string();
-                report.quarantined.push(crate::export::LeftOut { path, why });
+                report.quarantined.push(LeftOut { path, why });
                 continue;
             }
         };
@@ -108,9 +114,9 @@ pub(super) fn tokens(
 }
 
 /// The tokens of every turn; `None` for a turn without.
-fn turns(directory: &job::Directory) -> Result<Vec<Option<TokenRecord>>, String> {
-    let found = sources(directory, false, &mut Mended::default(), &mut Vec::new())
-        .map_err(|fault| fault.to_string())?;
+fn turns(directory: &job::Directory, faults: &mut Vec<Fault>) -> Result<Vec<Option<TokenRecord>>, String> {
+    let found =
+        sources(directory, false, &mut Mended::default(), faults).map_err(|fault| fault.to_string())?;
     let steps = found.into_iter().flat_map(|source| source.chain).flat_map(|document| document.steps);
     let turns: Vec<_> =
         steps.filter(crate::Step::is_turn).map(|step| step.tokens.map(|tokens| *tokens)).collect();

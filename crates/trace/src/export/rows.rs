@@ -1,5 +1,7 @@
 //! The rows of one trial.
 
+use std::sync::Arc;
+
 use job::Directory;
 
 use super::index::{Index, Indexed};
@@ -7,9 +9,9 @@ use super::{Episodes, ExportOptions};
 use crate::TraceError;
 use crate::conversation::{Conversation, Rules};
 use crate::json::Mended;
-use crate::row::{MAIN, Row, Text};
+use crate::row::{MAIN, Message, Row, Text};
 use crate::trajectory::{Content, Speaker, Trajectory};
-use crate::trial::{Fault, Source, lone, sources, verifier_output};
+use crate::trial::{Fault, Source, lone, sources, steps_of, verifier_output};
 
 /// The agents of Harbor 0.26 that leave trajectories in ATIF. At all others its exporter stops.
 const WITH_TRAJECTORY: [&str; 38] = [
@@ -70,12 +72,43 @@ const WITHOUT_TRAJECTORY: [&str; 11] = [
 /// What became of one trial.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<Draft>,
     /// Why there are none.
     pub(super) none: Option<NoRows>,
     pub(super) faults: Vec<Fault>,
     pub(super) mended: Mended,
     pub(super) media: u64,
+}
+
+/// A row that shares its conversation with others: the texts of a trial grow with its turns, those of its rows with their square.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    /// Everything but the messages.
+    row: Row,
+    conversation: Arc<Conversation>,
+    /// Which turn it ends with; `None` for the whole conversation.
+    turn: Option<usize>,
+}
+
+impl Draft {
+    fn messages(&self) -> &[Message] {
+        self.turn.map_or_else(|| self.conversation.whole(), |turn| self.conversation.up_to(turn))
+    }
+
+    /// The row with its messages, whose texts are shared.
+    pub(super) fn row(&self) -> Row {
+        Row { conversations: self.messages().to_vec(), ..self.row.clone() }
+    }
+
+    pub(super) fn is_main(&self) -> bool {
+        self.row.is_main()
+    }
+}
+
+impl PartialEq for Draft {
+    fn eq(&self, other: &Self) -> bool {
+        self.row == other.row && self.messages() == other.messages()
+    }
 }
 
 /// Why a trial has no rows.
@@ -136,19 +169,16 @@ pub(super) fn rows(index: &Index, trial: &Indexed, options: ExportOptions) -> Re
     if !add(&directory, None, verifier.clone(), &mut out) {
         return Ok(out);
     }
-    if let Ok(steps) = directory.child("steps".as_ref()) {
-        for name in steps.entries().map(|entries| entries.directories).unwrap_or_default() {
-            let Ok(step) = steps.child(&name) else { continue };
-            let own = verifier_text(&step, options, &mut out.faults).or_else(|| verifier.clone());
-            if !add(&step, Some(&name.to_string_lossy()), own, &mut out) {
-                return Ok(out);
-            }
+    for (name, step) in steps_of(&directory, &mut out.faults) {
+        let own = verifier_text(&step, options, &mut out.faults).or_else(|| verifier.clone());
+        if !add(&step, Some(&name.to_string_lossy()), own, &mut out) {
+            return Ok(out);
         }
     }
     if out.rows.is_empty() {
         out.none = Some(if found == 0 { NoRows::NoTrajectory } else { NoRows::NoTurn });
     }
-    out.rows.sort_by_cached_key(Row::key);
+    out.rows.sort_by_cached_key(|draft| draft.row.key());
     Ok(out)
 }
 
@@ -178,33 +208,34 @@ fn conversations(
         let begin = out.rows.len();
         for document in &source.chain {
             out.media += document.media;
-            let conversation = Conversation::new(document, rules, source.is_main(), options.system_role);
+            let conversation =
+                Arc::new(Conversation::new(document, rules, source.is_main(), options.system_role));
             let row = Row {
                 trace_source: Some(name.clone()),
                 ..self::row(document, trial, options, source.is_main())
             };
             let row = Row { instruction: instruction.clone(), verifier_output: verifier.cloned(), ..row };
-            let numbered = |conversations, episode: usize| Row {
-                conversations,
-                episode: Some(format!("episode-{episode}").into()),
-                ..row.clone()
+            let draft = |turn: Option<usize>, episode: usize| Draft {
+                row: Row { episode: Some(format!("episode-{episode}").into()), ..row.clone() },
+                conversation: Arc::clone(&conversation),
+                turn,
             };
             if !source.is_main() {
                 if conversation.episodes() > 0 {
-                    out.rows.push(numbered(conversation.whole(), 0));
+                    out.rows.push(draft(None, 0));
                 }
                 continue;
             }
             match options.episodes {
                 Episodes::All => {
                     for at in 0..conversation.episodes() {
-                        out.rows.push(numbered(conversation.up_to(at), episode + at));
+                        out.rows.push(draft(Some(at), episode + at));
                     }
                 }
                 Episodes::Last => {
                     if let Some(last) = conversation.episodes().checked_sub(1) {
                         out.rows.truncate(begin);
-                        out.rows.push(numbered(conversation.up_to(last), episode + last));
+                        out.rows.push(draft(Some(last), episode + last));
                     }
                 }
             }
@@ -297,7 +328,7 @@ fn as_harbor(
     if out.rows.is_empty() {
         out.none = Some(if sources.is_empty() { NoRows::NoTrajectory } else { NoRows::NoTurn });
     }
-    out.rows.sort_by_cached_key(Row::key);
-    debug_assert!(out.rows.iter().all(|row| row.trace_source.is_some()), "{MAIN} at least");
+    out.rows.sort_by_cached_key(|draft| draft.row.key());
+    debug_assert!(out.rows.iter().all(|draft| draft.row.trace_source.is_some()), "{MAIN} at least");
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 
 use super::index::{Index, Indexed, add};
-use super::rows::{Made, NoRows, rows};
+use super::rows::{Draft, Made, NoRows, rows};
 use super::{ExportOptions, ExportReport, LeftOut};
 use crate::TraceError;
 use crate::row::Row;
@@ -34,7 +34,7 @@ pub fn export(
                 }
             }
         });
-        let mut earlier: Option<(&Indexed, Vec<Row>)> = None;
+        let mut earlier: Option<(&Indexed, Vec<Draft>)> = None;
         for (trial, made) in receiver {
             let Made { rows, none, faults, mended, media } = made?;
             add(&mut report, mended);
@@ -64,10 +64,9 @@ pub fn export(
                     }
                     report.exported += 1;
                     report.rows += rows.len() as u64;
-                    report.helper_rows += rows.iter().filter(|row| !row.is_main()).count() as u64;
-                    // Texts are shared, so that this copies no more than their handles.
-                    for row in &rows {
-                        sink(row.clone())?;
+                    report.helper_rows += rows.iter().filter(|draft| !draft.is_main()).count() as u64;
+                    for draft in &rows {
+                        sink(draft.row())?;
                     }
                     earlier = Some((trial, rows));
                 }

@@ -9,14 +9,15 @@ use crate::write::{Column, Columns, RowSet, Target, Written};
 
 /// Exports the trials below `paths` into a set at `out`, whose suffix says its form.
 ///
-/// Harbor's columns follow from the rows, so its rules take a look at all of them first.
+/// Without a row nothing is written, and what stood at `out` stays. Harbor's columns follow from the rows, so its rules take a
+/// look at all of them first.
 pub fn export_set(
     paths: &[PathBuf],
     options: ExportOptions,
     sharegpt: bool,
     shard_bytes: u64,
     out: &Path,
-) -> Result<(ExportReport, Written), TraceError> {
+) -> Result<(ExportReport, Option<Written>), TraceError> {
     Target::of(out)?;
     let columns = if options.harbor {
         harbor_columns(paths, options, sharegpt)?
@@ -25,7 +26,8 @@ pub fn export_set(
     };
     let mut set = RowSet::create(out, columns, shard_bytes)?;
     let report = export(paths, options, &mut |row| set.write(row))?;
-    Ok((report, set.finish()?))
+    let written = if report.rows > 0 { Some(set.finish()?) } else { None };
+    Ok((report, written))
 }
 
 /// The column of tools is there when the first row has it, that of sources when any row is a helper's.

@@ -9,7 +9,7 @@ use crate::TraceError;
 use crate::json::{Json, Mended, compact, parse};
 use crate::stats::{Outcome, TrialFacts};
 use crate::trajectory::{Speaker, Step, ToolCall, Trajectory};
-use crate::trial::{Root, Source, sources, verifier_output};
+use crate::trial::{Head, Root, Source, lone, sources, steps_of, verifier_output};
 
 /// Longer outputs of commands are cut on a terminal, in lines.
 const OUTPUT_LINES: usize = 40;
@@ -25,11 +25,19 @@ pub struct TrialPage {
     verifier: Option<String>,
 }
 
-/// Reads the trial in a directory.
-pub fn read_trial_page(directory: &Path) -> Result<TrialPage, TraceError> {
-    let view = job::read_trial(directory)?;
-    let root = Root::open(directory).map_err(TraceError::io(directory))?;
-    let opened = root.below(&[]).map_err(TraceError::io(directory))?;
+/// Reads the trial in a directory, or a trajectory that is named itself.
+pub fn read_trial_page(path: &Path) -> Result<TrialPage, TraceError> {
+    let root = Root::open(path).map_err(TraceError::io(path))?;
+    let opened = root.below(&[]).map_err(TraceError::io(path))?;
+    if path.is_file() {
+        return read_file_page(path, &opened);
+    }
+    let view = job::read_trial(path)?;
+    if !job::is_marked(&opened) {
+        let detail =
+            "is no trial: it holds neither a result nor anything else that a trial leaves".to_owned();
+        return Err(TraceError::NotTraces { path: path.to_owned(), detail });
+    }
     let mut faults = Vec::new();
     let mut found = Vec::new();
     let mut read = |directory: &job::Directory, step: Option<&str>, faults: &mut Vec<_>| match sources(
@@ -45,12 +53,8 @@ pub fn read_trial_page(directory: &Path) -> Result<TrialPage, TraceError> {
         Err(fault) => faults.push(fault),
     };
     read(&opened, None, &mut faults);
-    if let Ok(steps) = opened.child("steps".as_ref()) {
-        for name in steps.entries().map(|entries| entries.directories).unwrap_or_default() {
-            if let Ok(step) = steps.child(&name) {
-                read(&step, Some(&name.to_string_lossy()), &mut faults);
-            }
-        }
+    for (name, step) in steps_of(&opened, &mut faults) {
+        read(&step, Some(&name.to_string_lossy()), &mut faults);
     }
     let verifier = verifier_output(&opened, &mut faults);
     let main = found.iter().find(|source| source.is_main()).map(|source| source.chain.as_slice());
@@ -64,6 +68,20 @@ pub fn read_trial_page(directory: &Path) -> Result<TrialPage, TraceError> {
         sources: found,
         faults: faults.iter().map(ToString::to_string).collect(),
         verifier,
+    })
+}
+
+/// Reads a trajectory that no trial is around.
+fn read_file_page(path: &Path, above: &job::Directory) -> Result<TrialPage, TraceError> {
+    let source = lone(above, path.file_name().unwrap_or_default(), &mut Mended::default())
+        .map_err(|fault| TraceError::NotTraces { path: path.to_owned(), detail: fault.detail })?;
+    Ok(TrialPage {
+        facts: TrialFacts::of_file(&Head::of_file(path), &source.chain),
+        failure: None,
+        started: None,
+        sources: vec![source],
+        faults: Vec::new(),
+        verifier: None,
     })
 }
 

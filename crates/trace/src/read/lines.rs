@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::convert::{cell, messages};
 use super::set::{Place, Sink, Wanted};
-use super::{ReadReport, SkippedRow, is_conversations, text_column};
+use super::{NO_SET, ReadReport, SkippedRow, is_conversations, is_telling, text_column};
 use crate::TraceError;
 use crate::json::{Mended, parse};
 use crate::row::Row;
@@ -25,6 +25,7 @@ pub(super) fn read(
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut bytes = Vec::new();
     let (mut line, mut offset) = (0_u64, 0_u64);
+    let rows_before = report.rows;
     loop {
         bytes.clear();
         let length =
@@ -66,6 +67,15 @@ pub(super) fn read(
         let mut row = Row::default();
         let mut wrong = None;
         let crate::json::Json::Object(entries) = value else { continue };
+        if !entries.iter().any(|(name, _)| is_telling(name)) {
+            // What has no such column in its first row is something else altogether.
+            if report.rows == rows_before {
+                let detail = format!("{NO_SET}; line {line}");
+                return Err(TraceError::NotTraces { path: path.to_owned(), detail });
+            }
+            skip("has no column of a row".into());
+            continue;
+        }
         for (name, value) in entries {
             if is_conversations(&name) {
                 if wanted == Wanted::Facts {

@@ -7,7 +7,7 @@
 //! | `trial_name` | `traj_id` |
 //! | `result` | `resolved`, `reward` |
 //!
-//! A column that is missing is null in every row. Columns that nobody knows are named in the report.
+//! A column that is missing is null in every row. A file that has none of the field's own columns and no `messages` is no set. Columns that nobody knows are named in the report.
 
 mod convert;
 mod lines;
@@ -16,7 +16,7 @@ mod report;
 mod set;
 
 pub use report::{ReadReport, SkippedRow};
-pub use set::{Place, Wanted, read_rows, set_files};
+pub use set::{Place, SetFiles, Wanted, read_rows, set_files};
 
 pub(crate) use convert::call;
 pub(crate) use set::has_column;
@@ -37,6 +37,15 @@ fn text_column(name: &str) -> Option<Column> {
     Column::of_texts(name)
         .or_else(|| ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, column)| *column))
 }
+
+/// Whether a column of this name tells that a file holds rows of trials. The other names are found in files of many kinds.
+fn is_telling(name: &str) -> bool {
+    is_conversations(name) || Column::of_texts(name).is_some()
+}
+
+/// What a file is that has no such column.
+const NO_SET: &str =
+    "is no set of traces: it has no column of one, such as `conversations`, `messages`, `task` or `result`";
 
 /// Whether messages are found under a name.
 fn is_conversations(name: &str) -> bool {

@@ -20,7 +20,7 @@ use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::convert::{messages, role_of, truth};
 use super::set::{Place, Sink, Wanted};
-use super::{ReadReport, SkippedRow, is_conversations, text_column};
+use super::{NO_SET, ReadReport, SkippedRow, is_conversations, is_telling, text_column};
 use crate::TraceError;
 use crate::json::{Mended, parse};
 use crate::row::{Message, Role, Row, Text};
@@ -180,9 +180,8 @@ fn leaves(schema: &SchemaDescriptor, wanted: Wanted, report: &mut ReadReport) ->
         }
         leaves.push(levels(leaf, index, part, kind));
     }
-    let is_known = |name: &str| is_conversations(name) || text_column(name).is_some();
-    if !fields.iter().any(|field| is_known(field.name())) {
-        return Err("has no column of a set of traces, such as `conversations`, `task` or `result`".into());
+    if !fields.iter().any(|field| is_telling(field.name())) {
+        return Err(NO_SET.into());
     }
     for column in crate::write::Columns::field(false, false, false).iter().skip(1) {
         let there = |field: &Arc<parquet::schema::types::Type>| text_column(field.name()) == Some(column);

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::export::LeftOut;
+
 /// What was found while a set was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ReadReport {
@@ -11,6 +13,8 @@ pub struct ReadReport {
     pub files: u64,
     /// Rows that were read.
     pub rows: u64,
+    /// What is named like a file of rows and was not read: links and special files.
+    pub odd: Vec<LeftOut>,
     /// Rows that could not be read, by place.
     pub skipped: Vec<SkippedRow>,
     /// Columns of the field that a file does not have, with the number of such files.
@@ -51,6 +55,7 @@ impl ReadReport {
     pub(crate) fn add(&mut self, other: Self) {
         self.files += other.files;
         self.rows += other.rows;
+        self.odd.extend(other.odd);
         self.skipped.extend(other.skipped);
         for (column, files) in other.missing {
             *self.missing.entry(column).or_default() += files;

@@ -7,7 +7,9 @@ use fs_err as fs;
 
 use super::{ReadReport, lines, parquet};
 use crate::TraceError;
+use crate::export::LeftOut;
 use crate::row::Row;
+use crate::write::suffix;
 
 /// What is read of every row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,31 +43,80 @@ impl std::fmt::Display for Place<'_> {
 /// Takes rows.
 pub(super) type Sink<'s> = dyn FnMut(Place<'_>, Row) -> Result<(), TraceError> + 's;
 
-/// The files of a set: the file itself, or the Parquet files and JSON lines of a directory and of its `data`, by name. `None`
-/// where there are none.
-pub fn set_files(path: &Path) -> Result<Option<Vec<PathBuf>>, TraceError> {
-    if !path.is_dir() {
-        return Ok(is_set(path).then(|| vec![path.to_owned()]));
+/// The files of a set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SetFiles {
+    /// The files that are read, by name.
+    pub files: Vec<PathBuf>,
+    /// What is named like a file of rows and is not read, since it is a link or a special file.
+    pub odd: Vec<LeftOut>,
+}
+
+impl SetFiles {
+    /// The files, or an error where there is none to read.
+    pub(crate) fn some(self, path: &Path) -> Result<Self, TraceError> {
+        match (self.files.first(), self.odd.first()) {
+            (None, Some(odd)) => {
+                let detail = format!(
+                    "holds no file of rows that is read: {} and {} in all {}; name the files themselves, or copy the set with \
+                     its links followed",
+                    odd.path,
+                    self.odd.len(),
+                    if self.odd.len() == 1 {
+                        "is a link or a special file"
+                    } else {
+                        "are links or special files"
+                    }
+                );
+                Err(TraceError::NotTraces { path: path.to_owned(), detail })
+            }
+            _ => Ok(self),
+        }
     }
-    let mut files = Vec::new();
-    for directory in [path.to_owned(), path.join("data")] {
-        let Ok(entries) = fs::read_dir(&directory) else { continue };
-        for entry in entries {
+}
+
+/// The files of a set: the file itself, or the Parquet files and JSON lines of a directory and of its `data`. `None` where there
+/// are none. Links are reported and not followed, save the path itself.
+pub fn set_files(path: &Path) -> Result<Option<SetFiles>, TraceError> {
+    if !path.is_dir() {
+        return Ok(is_set(path).then(|| SetFiles { files: vec![path.to_owned()], odd: Vec::new() }));
+    }
+    let mut set = SetFiles::default();
+    let odd = |path: PathBuf| LeftOut {
+        path: path.display().to_string(),
+        why: "is a link or a special file, and was not read".into(),
+    };
+    let data = path.join("data");
+    let inner = match fs::symlink_metadata(&data) {
+        Ok(there) if there.is_dir() => Some(data),
+        Ok(there) if there.is_symlink() => {
+            set.odd.push(odd(data));
+            None
+        }
+        _ => None,
+    };
+    for directory in [Some(path.to_owned()), inner].into_iter().flatten() {
+        for entry in fs::read_dir(&directory).map_err(TraceError::io(&directory))? {
             let entry = entry.map_err(TraceError::io(&directory))?;
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            if is_file && is_set(&entry.path()) {
-                files.push(entry.path());
+            let kind = entry.file_type().map_err(TraceError::io(&entry.path()))?;
+            if kind.is_dir() || !is_set(&entry.path()) {
+                continue;
+            }
+            if kind.is_file() {
+                set.files.push(entry.path());
+            } else {
+                set.odd.push(odd(entry.path()));
             }
         }
     }
-    files.sort();
-    Ok(Some(files).filter(|files| !files.is_empty()))
+    set.files.sort();
+    set.odd.sort();
+    Ok(Some(set).filter(|set| *set != SetFiles::default()))
 }
 
 /// Whether a name is that of a file of rows.
 fn is_set(path: &Path) -> bool {
-    let suffix = path.extension().and_then(|suffix| suffix.to_str());
-    matches!(suffix, Some("parquet" | "jsonl" | "ndjson"))
+    matches!(suffix(path).as_deref(), Some("parquet" | "jsonl" | "ndjson"))
 }
 
 /// Hands the rows of all files over, one after the other.
@@ -81,7 +132,7 @@ pub fn read_rows(
             return Err(TraceError::NotTraces { path: path.clone(), detail: "is no regular file".into() });
         }
         report.files += 1;
-        if path.extension().is_some_and(|suffix| suffix == "parquet") {
+        if suffix(path).as_deref() == Some("parquet") {
             parquet::read(path, file, wanted, &mut report, sink)?;
         } else {
             lines::read(path, file, wanted, &mut report, sink)?;
@@ -93,7 +144,7 @@ pub fn read_rows(
 /// Whether a file has a column, as far as that can be told without reading it: Parquet says it, and of JSON lines the first row.
 pub(crate) fn has_column(path: &Path, name: &str) -> bool {
     let Ok(file) = File::open(path) else { return false };
-    if path.extension().is_some_and(|suffix| suffix == "parquet") {
+    if suffix(path).as_deref() == Some("parquet") {
         return parquet::has_column(file, name);
     }
     let mut first = None;

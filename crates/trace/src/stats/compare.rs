@@ -21,7 +21,7 @@ pub struct Comparison {
     pub only_second: u64,
     /// Trials of the first that have no reward that counts, and of the second.
     pub dropped: [u64; 2],
-    /// The mean of the first on common tasks.
+    /// The mean of the first on common tasks; like all of these `None` where it is no finite number.
     pub first: Option<f64>,
     /// The mean of the second.
     pub second: Option<f64>,
@@ -61,7 +61,8 @@ pub fn compare(first: &[TrialFacts], second: &[TrialFacts]) -> Comparison {
         })
         .collect();
     let mean = |of: fn(&TaskPair) -> f64| {
-        (!tasks.is_empty()).then(|| tasks.iter().map(of).sum::<f64>() / tasks.len() as f64)
+        let mean = (!tasks.is_empty()).then(|| tasks.iter().map(of).sum::<f64>() / tasks.len() as f64);
+        mean.filter(|mean| mean.is_finite())
     };
     let differences: Vec<_> = tasks.iter().map(|pair| (pair.second.0 - pair.first.0, 1)).collect();
     let count =
@@ -86,18 +87,19 @@ pub fn compare(first: &[TrialFacts], second: &[TrialFacts]) -> Comparison {
 }
 
 fn means(trials: &[TrialFacts]) -> BTreeMap<&str, (f64, u64)> {
-    let mut sums: BTreeMap<&str, (f64, u64)> = BTreeMap::new();
+    let mut rewards: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for trial in trials {
         if let (Some(task), Some(reward)) = (trial.task.as_deref(), trial.outcome.reward()) {
-            let (sum, number) = sums.entry(task).or_default();
-            *sum += reward;
-            *number += 1;
+            rewards.entry(task).or_default().push(reward);
         }
     }
-    for (sum, number) in sums.values_mut() {
-        *sum /= *number as f64;
-    }
-    sums
+    let mean = |rewards: &[f64]| {
+        let number = rewards.len() as f64;
+        let mean = rewards.iter().sum::<f64>() / number;
+        // The parts of a sum that is too large are small enough.
+        if mean.is_finite() { mean } else { rewards.iter().map(|reward| reward / number).sum() }
+    };
+    rewards.into_iter().map(|(task, rewards)| (task, (mean(&rewards), rewards.len() as u64))).collect()
 }
 
 /// Two-sided binomial test of a fair coin.
@@ -130,6 +132,10 @@ mod tests {
         assert_eq!((comparison.common, comparison.only_first, comparison.only_second), (2, 1, 0));
         assert_eq!((comparison.better, comparison.worse, comparison.dropped), (1, 1, [0, 1]));
         assert_eq!(comparison.difference, Some(0.25));
+        let big = |sign: f64| [fact("a", "1", Ok(sign * 1e308)), fact("a", "2", Ok(sign * 1e308))];
+        let comparison = compare(&big(-1.0), &big(1.0));
+        assert_eq!((comparison.common, comparison.better, comparison.difference), (1, 1, None));
+        assert_eq!(comparison.tasks[0].second, (1e308, 2));
         assert!((sign_test(8, 2) - 0.109_375).abs() < 1e-12);
         assert!((sign_test(5, 5) - 1.0).abs() < 1e-12);
     }

@@ -86,7 +86,7 @@ pub(crate) fn wilson(solved: u64, n: u64) -> Option<Interval> {
 }
 
 /// The 2.5th and 97.5th percentile of a mean over resampled clusters; each cluster is the sum of its values and their number.
-/// `None` with fewer than two clusters.
+/// `None` with fewer than two clusters, and where the ends are no finite numbers.
 pub(crate) fn bootstrap(clusters: &[(f64, u64)], rounds: usize) -> Option<Interval> {
     if clusters.len() < 2 {
         return None;
@@ -105,7 +105,9 @@ pub(crate) fn bootstrap(clusters: &[(f64, u64)], rounds: usize) -> Option<Interv
         .collect();
     means.sort_by(f64::total_cmp);
     let at = |share: f64| means[((rounds - 1) as f64 * share).round() as usize];
-    Some(Interval { low: at(0.025), high: at(0.975), method: Method::BootstrapOverTasks })
+    let (low, high) = (at(0.025), at(0.975));
+    let is_finite = low.is_finite() && high.is_finite();
+    is_finite.then_some(Interval { low, high, method: Method::BootstrapOverTasks })
 }
 
 /// A small generator of numbers that look random.

@@ -12,7 +12,7 @@ use crate::input::Input;
 use crate::json::Mended;
 use crate::read::{ReadReport, Wanted, read_rows};
 use crate::row::Text;
-use crate::trial::{Found, Head, Root, find, lone, run_above, sources};
+use crate::trial::{Fault, Found, Head, Root, find, lone, run_above, sources, steps_of};
 
 /// The facts of trials, and what stood in the way.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -41,7 +41,10 @@ pub fn gather(paths: &[PathBuf]) -> Result<Gathered, TraceError> {
     for path in paths {
         match Input::of(path)? {
             Input::Jobs(path) => jobs(&path, &mut known, &mut gathered)?,
-            Input::Set(files) => rows(&files, &mut known, &mut gathered)?,
+            Input::Set(set) => {
+                gathered.odd.extend(set.odd);
+                rows(&set.files, &mut known, &mut gathered)?;
+            }
         }
     }
     gathered.trials = known.into_values().map(|entry| entry.facts).collect();
@@ -125,28 +128,26 @@ fn jobs(
                 continue;
             }
         };
-        let mut sources = Vec::new();
+        let (mut sources, mut faults) = (Vec::new(), Vec::new());
         if let Ok(directory) = root.below(&place.names) {
-            let mut read = |directory: &job::Directory| match self::sources(
+            let mut read = |directory: &job::Directory, faults: &mut Vec<Fault>| match self::sources(
                 directory,
                 false,
                 &mut Mended::default(),
-                &mut Vec::new(),
+                faults,
             ) {
                 Ok(read) => sources.extend(read.into_iter().flat_map(|source| source.chain)),
                 Err(fault) => {
                     gathered.malformed.push(LeftOut { path: shown.clone(), why: fault.to_string() });
                 }
             };
-            read(&directory);
-            if let Ok(steps) = directory.child("steps".as_ref()) {
-                for name in steps.entries().map(|entries| entries.directories).unwrap_or_default() {
-                    if let Ok(step) = steps.child(&name) {
-                        read(&step);
-                    }
-                }
+            read(&directory, &mut faults);
+            for (_, step) in steps_of(&directory, &mut faults) {
+                read(&step, &mut faults);
             }
         }
+        let odd = faults.into_iter().map(|fault| LeftOut { path: shown.clone(), why: fault.to_string() });
+        gathered.odd.extend(odd);
         let run = head.and_then(|head| head.run_id).unwrap_or_else(|| run_above(&directory, view.generation));
         let facts = TrialFacts::of_trial(&view, &run, &sources);
         add(known, gathered, Entry { facts, place: shown, episode: u64::MAX });

@@ -9,11 +9,13 @@ use super::TrialFacts;
 /// What is added to a standard deviation before it divides, as trainers do.
 const EPSILON: f64 = 1e-6;
 
-/// The trials of one task by one model in one run.
+/// The trials of one task by one agent with one model in one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     /// The run.
     pub run_id: String,
+    /// The agent.
+    pub agent: Option<String>,
     /// The model.
     pub model: Option<String>,
     /// The task.
@@ -98,20 +100,22 @@ impl Groups {
     }
 }
 
-/// Puts trials into groups, sorted by run, model and task.
+/// Puts trials into groups, sorted by run, agent, model and task.
 pub fn groups(trials: &[TrialFacts], threshold: f64) -> Vec<Group> {
     let mut by_key: BTreeMap<_, Vec<&TrialFacts>> = BTreeMap::new();
     for trial in trials {
-        let key = (trial.run_id.as_ref(), trial.model.as_deref(), trial.task.as_deref());
+        let key =
+            (trial.run_id.as_ref(), trial.agent.as_deref(), trial.model.as_deref(), trial.task.as_deref());
         by_key.entry(key).or_default().push(trial);
     }
     by_key
         .into_iter()
-        .map(|((run, model, task), trials)| {
+        .map(|((run, agent, model, task), trials)| {
             let rewards: Vec<f64> = trials.iter().filter_map(|trial| trial.outcome.reward()).collect();
             let (mean, std) = mean_and_std(&rewards);
             Group {
                 run_id: run.to_owned(),
+                agent: agent.map(str::to_owned),
                 model: model.map(str::to_owned),
                 task: task.map(str::to_owned),
                 trials: trials.len() as u64,
@@ -125,7 +129,7 @@ pub fn groups(trials: &[TrialFacts], threshold: f64) -> Vec<Group> {
         .collect()
 }
 
-/// The mean, and the standard deviation of the sample.
+/// The mean, and the standard deviation of the sample. Both are `None` where they are no finite numbers.
 pub(crate) fn mean_and_std(rewards: &[f64]) -> (Option<f64>, Option<f64>) {
     if rewards.is_empty() {
         return (None, None);
@@ -133,17 +137,21 @@ pub(crate) fn mean_and_std(rewards: &[f64]) -> (Option<f64>, Option<f64>) {
     let n = rewards.len() as f64;
     let mean = rewards.iter().sum::<f64>() / n;
     let squares: f64 = rewards.iter().map(|reward| (reward - mean).powi(2)).sum();
-    (Some(mean), (rewards.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
+    let std = (rewards.len() > 1).then(|| (squares / (n - 1.0)).sqrt());
+    let finite = |number: &f64| number.is_finite();
+    (Some(mean).filter(finite), std.filter(finite))
 }
 
 /// The advantage of a reward in its group: the distance from the mean, in standard deviations where that is asked for. A group of
-/// one has the mean 0 and the deviation 1.
-pub(crate) fn advantage(reward: f64, rewards: &[f64], by_std: bool) -> f64 {
-    match mean_and_std(rewards) {
-        (Some(mean), Some(std)) if by_std => (reward - mean) / (std + EPSILON),
-        (Some(mean), Some(_)) => reward - mean,
-        _ => reward,
+/// one has the mean 0 and the deviation 1, as trainers have it. `None` where it is no finite number.
+pub(crate) fn advantage(reward: f64, rewards: &[f64], by_std: bool) -> Option<f64> {
+    if rewards.len() < 2 {
+        return Some(reward);
     }
+    let (mean, std) = mean_and_std(rewards);
+    let distance = reward - mean?;
+    let advantage = if by_std { distance / (std? + EPSILON) } else { distance };
+    Some(advantage).filter(|advantage| advantage.is_finite())
 }
 
 fn spread(rewards: &[f64]) -> Spread {
@@ -188,8 +196,29 @@ mod tests {
         assert_eq!((lone.trials, lone.graded, lone.std), (2, 1, None));
         let good = groups.iter().find(|group| group.task.as_deref() == Some("good")).unwrap();
         assert!((good.std.unwrap() - 0.5_f64.sqrt()).abs() < 1e-12, "the deviation of a sample");
-        assert!((advantage(1.0, &[0.0, 1.0], true) - 0.707_105_8).abs() < 1e-6);
-        assert_eq!(Some(advantage(1.0, &[0.0, 1.0], false)), Some(0.5));
-        assert_eq!(Some(advantage(1.0, &[1.0], true)), Some(1.0));
+        assert!((advantage(1.0, &[0.0, 1.0], true).unwrap() - 0.707_105_8).abs() < 1e-6);
+        assert_eq!(advantage(1.0, &[0.0, 1.0], false), Some(0.5));
+        assert_eq!(advantage(1.0, &[1.0], true), Some(1.0));
+        assert_eq!(advantage(1.0, &[1.0], false), Some(1.0));
+    }
+
+    #[test]
+    fn rewards_beyond_numbers_have_no_mean_and_no_advantage() {
+        let rewards = [1e308, 1e308, -1e308];
+        assert_eq!(mean_and_std(&rewards[..2]), (None, None));
+        assert_eq!(advantage(1e308, &rewards, true), None);
+        assert_eq!(advantage(1e308, &rewards, false), None);
+        let trials: Vec<_> =
+            rewards.iter().enumerate().map(|(n, reward)| fact("big", &n.to_string(), Ok(*reward))).collect();
+        let group = groups(&trials[..2], 1.0).remove(0);
+        assert_eq!((group.mean, group.std, group.solved), (None, None, 2));
+    }
+
+    #[test]
+    fn agents_are_not_compared_with_each_other() {
+        let mut trials = vec![fact("a", "0", Ok(0.0)), fact("a", "1", Ok(1.0))];
+        trials[1].agent = Some("oracle".into());
+        let spreads: Vec<_> = groups(&trials, 1.0).iter().map(|group| group.spread).collect();
+        assert_eq!(spreads, [Spread::TooFew, Spread::TooFew]);
     }
 }

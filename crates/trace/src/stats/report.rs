@@ -158,12 +158,17 @@ fn exceptions(trials: &[TrialFacts]) -> Vec<ExceptionCount> {
     counts
 }
 
-/// pass@k over the tasks: trials of a task by different models and runs are not the same thing, and are kept apart.
+/// pass@k over the tasks: trials of a task by different agents, models and runs are not the same thing, and are kept apart.
 fn pass(trials: &[TrialFacts], threshold: f64) -> Vec<PassAt> {
     let mut tasks: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     for trial in trials {
         if let Some(reward) = trial.outcome.reward() {
-            let key = (trial.run_id.as_ref(), trial.model.as_deref(), trial.task.as_deref());
+            let key = (
+                trial.run_id.as_ref(),
+                trial.agent.as_deref(),
+                trial.model.as_deref(),
+                trial.task.as_deref(),
+            );
             let (graded, solved) = tasks.entry(key).or_default();
             *graded += 1;
             *solved += u64::from(reward >= threshold);

@@ -27,7 +27,7 @@ pub struct TrialTally {
     pub with_exception: u64,
     /// Rewarded ones that reach the threshold.
     pub solved: u64,
-    /// The mean reward over rewarded trials.
+    /// The mean reward over rewarded trials. A mean is `None` without trials, and where the rewards are too large for a sum.
     pub graded: Option<MeanOver>,
     /// The mean reward with errored trials as 0: what Harbor before 0.26 showed.
     pub errors_as_zero: Option<MeanOver>,
@@ -116,7 +116,9 @@ impl<'t> Rewards<'t> {
         } else {
             bootstrap(&self.tasks.values().copied().collect::<Vec<_>>(), ROUNDS)
         };
-        Some(MeanOver { mean: sum / over as f64, over, interval })
+        // Rewards that are too large for a sum have no mean that can be told.
+        let mean = Some(sum / over as f64).filter(|mean| mean.is_finite())?;
+        Some(MeanOver { mean, over, interval })
     }
 }
 

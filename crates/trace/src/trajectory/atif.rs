@@ -156,7 +156,10 @@ fn observed(mut value: Json<'_>, media: &mut u64) -> Observed {
     let there = value.get("content").is_some();
     let found = value.take("content");
     let content = there.then(|| content(found, media));
-    Observed { call: value.take_text("source_call_id"), content }
+    let helpers = value.list("subagent_trajectory_ref").unwrap_or_default();
+    let helpers =
+        helpers.iter().filter_map(|helper| helper.text("trajectory_path").map(str::to_owned)).collect();
+    Observed { call: value.take_text("source_call_id"), content, helpers }
 }
 
 /// Reads a text or the parts of one. Any other value is kept as its JSON.

@@ -86,7 +86,11 @@ fn messages(items: Vec<Json<'_>>, agent: &str, out: &mut Trajectory) -> Result<(
         let role = item.take_text("role").ok_or_else(|| format!("message {index} has no role"))?;
         match role.as_str() {
             "tool" | "function" => {
-                let result = Observed { call: item.take_text("tool_call_id"), content: Some(said) };
+                let result = Observed {
+                    call: item.take_text("tool_call_id"),
+                    content: Some(said),
+                    helpers: Vec::new(),
+                };
                 match out.steps.last_mut().filter(|step| step.source == Speaker::Agent) {
                     Some(step) => step.results.push(result),
                     None => out.steps.push(step(Speaker::User, result.content.unwrap_or(Content::Nothing))),
@@ -130,7 +134,10 @@ fn turns(items: Vec<Json<'_>>, out: &mut Trajectory) {
         let response = item.take_text("response").or_else(|| item.take_text("action")).unwrap_or_default();
         let seen = item.take("observation").map(|seen| content(Some(seen), &mut out.media));
         out.steps.push(Step {
-            results: seen.into_iter().map(|seen| Observed { call: None, content: Some(seen) }).collect(),
+            results: seen
+                .into_iter()
+                .map(|seen| Observed { call: None, content: Some(seen), helpers: Vec::new() })
+                .collect(),
             ..step(Speaker::Agent, Content::Text(response))
         });
     }
@@ -148,7 +155,9 @@ fn events(items: Vec<Json<'_>>, out: &mut Trajectory) {
                 continue;
             }
             match out.steps.last_mut().filter(|step| step.source == Speaker::Agent) {
-                Some(step) => step.results.push(Observed { call: None, content: Some(seen) }),
+                Some(step) => {
+                    step.results.push(Observed { call: None, content: Some(seen), helpers: Vec::new() });
+                }
                 None => out.steps.push(step(Speaker::User, seen)),
             }
             continue;

@@ -110,6 +110,8 @@ pub struct Observed {
     pub call: Option<String>,
     /// What was seen; `None` where there is no such key at all.
     pub content: Option<Content>,
+    /// The files that hold what helpers did, as they are named there.
+    pub helpers: Vec<String>,
 }
 
 /// What a model used for a step. What was not written is `None`.

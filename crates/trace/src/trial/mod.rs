@@ -10,4 +10,4 @@ pub(crate) use document::{Fault, load, text};
 pub(crate) use find::{Found, Place, Root, find, find_agents};
 pub(crate) use harbor_stats::JobStats;
 pub(crate) use head::{Head, run_above};
-pub(crate) use sources::{Source, lone, sources, verifier_output};
+pub(crate) use sources::{Source, lone, sources, steps_of, verifier_output};

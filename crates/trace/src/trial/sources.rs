@@ -1,7 +1,8 @@
 //! The trajectories of one trial: its own with whatever it was continued in, and those of its helpers.
 
-use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
 
 use job::Directory;
 
@@ -49,7 +50,7 @@ pub(crate) fn sources(
 ) -> Result<Vec<Source>, Fault> {
     let mut found = Vec::new();
     for (folder, file) in MAIN_FILES {
-        let Ok(directory) = trial.child(OsStr::new(folder)) else { continue };
+        let Some(directory) = folder_of(trial, folder, faults) else { continue };
         if let Some(chain) = chain(&directory, folder, file, mended)? {
             found.push(Source { name: MAIN.into(), chain });
             if with_helpers && folder == "agent" {
@@ -59,6 +60,40 @@ pub(crate) fn sources(
         }
     }
     Ok(found)
+}
+
+/// Opens a folder of a trial. Whatever stands in its place and is no directory, such as a link, is a fault.
+pub(crate) fn folder_of(trial: &Directory, name: &str, faults: &mut Vec<Fault>) -> Option<Directory> {
+    match trial.child(OsStr::new(name)) {
+        Ok(directory) => Some(directory),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            let detail = match error.kind() {
+                io::ErrorKind::NotADirectory => {
+                    "is a link or no directory, and was not looked into".to_owned()
+                }
+                _ => format!("cannot be opened: {error}"),
+            };
+            let fault = Fault { file: name.to_owned(), detail };
+            // Two kinds of trajectories may lie in one folder.
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+            None
+        }
+    }
+}
+
+/// Opens the steps of a trial, by name. Links among them are faults.
+pub(crate) fn steps_of(trial: &Directory, faults: &mut Vec<Fault>) -> Vec<(OsString, Directory)> {
+    let Some(steps) = folder_of(trial, "steps", faults) else { return Vec::new() };
+    let entries = steps.entries().unwrap_or_default();
+    for name in entries.others {
+        let file = format!("steps/{}", name.to_string_lossy());
+        faults.push(Fault { file, detail: "is a link or a special file, and was not read".into() });
+    }
+    let open = |name: OsString| steps.child(&name).ok().map(|step| (name, step));
+    entries.directories.into_iter().filter_map(open).collect()
 }
 
 /// Reads the trajectory in a file that no trial is around.
@@ -110,18 +145,13 @@ fn trajectory(
         .map_err(|fault| Fault { file: format!("{folder}/{}", fault.file), ..fault })
 }
 
-/// Every `trajectory.NAME.json` that is no continuation, and what documents hold inside.
+/// Every `trajectory.NAME.json` that is no continuation, and what documents hold inside. One that a document names and that is
+/// not among them is a fault.
 fn helpers(directory: &Directory, mended: &mut Mended, faults: &mut Vec<Fault>, found: &mut Vec<Source>) {
     let mut helpers = Vec::new();
-    for name in directory.entries().map(|entries| entries.files).unwrap_or_default() {
-        let Some(name) = name.to_str() else { continue };
-        let Some(middle) = name.strip_prefix("trajectory.").and_then(|name| name.strip_suffix(".json"))
-        else {
-            continue;
-        };
-        if name.contains(".cont-") {
-            continue;
-        }
+    let entries = directory.entries().unwrap_or_default();
+    for name in &entries.files {
+        let Some((name, middle)) = helper_name(name) else { continue };
         match trajectory(directory, "agent", name, mended) {
             Ok(Some(trajectory)) => {
                 helpers.push(Source { name: middle.to_owned(), chain: vec![trajectory] });
@@ -130,6 +160,34 @@ fn helpers(directory: &Directory, mended: &mut Mended, faults: &mut Vec<Fault>, 
             Err(fault) => faults.push(fault),
         }
     }
+    let odd = entries.others.iter().filter_map(|name| helper_name(name)).map(|(name, _)| name);
+    faults.extend(odd.map(|name| Fault {
+        file: format!("agent/{name}"),
+        detail: "is a link or a special file, and was not read".into(),
+    }));
+    let named: BTreeSet<&str> = found
+        .iter()
+        .flat_map(|source| &source.chain)
+        .chain(helpers.iter().flat_map(|helper| &helper.chain))
+        .flat_map(|document| &document.steps)
+        .flat_map(|step| &step.results)
+        .flat_map(|result| result.helpers.iter().map(String::as_str))
+        .collect();
+    for name in named {
+        let is = |names: &[OsString]| names.iter().any(|other| other == name);
+        let detail = if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
+            "is named as a helper's trajectory, and does not lie beside the agent's own"
+        } else if is(&entries.others) && helper_name(OsStr::new(name)).is_none() {
+            "is a link or a special file, and was not read"
+        } else if is(&entries.others) || (is(&entries.files) && helper_name(OsStr::new(name)).is_some()) {
+            continue;
+        } else if is(&entries.files) {
+            "is named as a helper's trajectory; only those called trajectory.NAME.json are read"
+        } else {
+            "is missing; a step says that a helper left it"
+        };
+        faults.push(Fault { file: format!("agent/{name}"), detail: detail.into() });
+    }
     for source in found.iter_mut() {
         for document in &mut source.chain {
             embedded(document, "", &mut helpers);
@@ -137,6 +195,13 @@ fn helpers(directory: &Directory, mended: &mut Mended, faults: &mut Vec<Fault>, 
     }
     helpers.sort_by(|a, b| a.name.cmp(&b.name));
     found.extend(helpers);
+}
+
+/// The name of a helper's file, and that of the helper in it.
+fn helper_name(name: &OsStr) -> Option<(&str, &str)> {
+    let name = name.to_str()?;
+    let middle = name.strip_prefix("trajectory.")?.strip_suffix(".json")?;
+    (!name.contains(".cont-")).then_some((name, middle))
 }
 
 /// Takes the trajectories out that a document holds inside.
@@ -152,7 +217,7 @@ fn embedded(document: &mut Trajectory, above: &str, helpers: &mut Vec<Source>) {
 /// What the verifier printed; `None` when it left no log. Bytes that are not UTF-8 become U+FFFD, and every end of a line a
 /// line feed.
 pub(crate) fn verifier_output(trial: &Directory, faults: &mut Vec<Fault>) -> Option<String> {
-    let directory = trial.child(OsStr::new("verifier")).ok()?;
+    let directory = folder_of(trial, "verifier", faults)?;
     let mut output = None;
     let mut bytes = Vec::new();
     for name in VERIFIER_LOGS {

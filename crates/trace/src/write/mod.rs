@@ -5,8 +5,11 @@ mod columns;
 mod jsonl;
 mod parquet;
 mod set;
+mod target;
 
 pub use columns::{Column, Columns};
-pub use set::{RowSet, Target, Written};
+pub use set::{RowSet, Written};
+pub use target::Target;
 
 pub(crate) use jsonl::line;
+pub(crate) use target::{begin_file, put_file, suffix};

@@ -1,4 +1,4 @@
-//! A set of rows that is being written: it appears whole under its name, or not at all.
+//! A set of rows that is being written: it appears whole under its name, or not at all. Until then what stood there stays.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,40 +10,13 @@ use tempfile::{NamedTempFile, TempDir};
 
 use super::card::card;
 use super::parquet::Parquet;
+use super::target::{Target, begin_directory, begin_file, put_directory, put_file};
 use super::{Columns, line};
 use crate::TraceError;
 use crate::row::Row;
 
 /// The texts of one shard, in multiples of its size on disk. Readers number the bytes of a column with 31 bits.
 const TEXT_RATIO: u64 = 4;
-
-/// In which form a set is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    /// A directory of Parquet shards with a card.
-    Directory,
-    /// One Parquet file.
-    Parquet,
-    /// One file of JSON lines.
-    Jsonl,
-}
-
-impl Target {
-    /// The form by the suffix of a path; a path without one is a directory.
-    pub fn of(path: &Path) -> Result<Self, TraceError> {
-        match path.extension().and_then(|suffix| suffix.to_str()) {
-            Some("parquet") => Ok(Self::Parquet),
-            Some("jsonl" | "ndjson") => Ok(Self::Jsonl),
-            _ if path.is_dir() => Ok(Self::Directory),
-            // A version in a name is no suffix.
-            Some("json" | "csv" | "gz" | "zst" | "arrow" | "txt") => Err(TraceError::Output {
-                path: path.to_owned(),
-                wanted: "a name that ends in .parquet or .jsonl, or a directory, is wanted",
-            }),
-            _ => Ok(Self::Directory),
-        }
-    }
-}
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -80,32 +53,19 @@ impl RowSet {
     /// Begins a set at `path` in the form that its suffix says. A shard ends at about `shard_bytes`.
     pub fn create(path: &Path, columns: Columns, shard_bytes: u64) -> Result<Self, TraceError> {
         let target = Target::of(path)?;
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        fs::create_dir_all(&parent).map_err(TraceError::io(&parent))?;
-        let file = || artifact::unfinished().tempfile_in(&parent).map_err(TraceError::io(&parent));
         let form = match target {
             Target::Directory => {
-                let empty = match fs::read_dir(path) {
-                    Ok(mut entries) => entries.next().is_none(),
-                    Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-                };
-                if !empty {
-                    return Err(TraceError::Occupied { path: path.to_owned() });
-                }
-                let directory =
-                    artifact::unfinished().tempdir_in(&parent).map_err(TraceError::io(&parent))?;
+                let directory = begin_directory(path)?;
                 let data = directory.path().join("data");
                 fs::create_dir(&data).map_err(TraceError::io(&data))?;
                 Form::Shards { directory, limit: shard_bytes.max(1), done: Vec::new(), open: None }
             }
             Target::Parquet => {
-                let file = Parquet::new(file()?, columns.clone()).map_err(TraceError::parquet(path))?;
+                let file =
+                    Parquet::new(begin_file(path)?, columns.clone()).map_err(TraceError::parquet(path))?;
                 Form::One(Box::new(file))
             }
-            Target::Jsonl => Form::Lines { file: BufWriter::new(file()?), buffer: Vec::new() },
+            Target::Jsonl => Form::Lines { file: BufWriter::new(begin_file(path)?), buffer: Vec::new() },
         };
         Ok(Self { path: path.to_owned(), columns, form, rows: 0, text_bytes: 0 })
     }
@@ -145,19 +105,13 @@ impl RowSet {
         }
     }
 
-    /// Ends the set and puts it in its place.
+    /// Ends the set and puts it in its place, over a file or an empty directory that stands there. A set that is dropped leaves
+    /// nothing behind.
     pub fn finish(self) -> Result<Written, TraceError> {
         let Self { path, columns, form, rows, text_bytes } = self;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let place = |file: NamedTempFile| {
-            let set_mode = || {
-                use std::os::unix::fs::PermissionsExt as _;
-                file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
-                file.as_file().sync_all()
-            };
-            set_mode().map_err(TraceError::io(&path))?;
-            let file = file.persist(&path).map_err(|error| TraceError::io(&path)(error.error))?;
-            let bytes = file.metadata().map_err(TraceError::io(&path))?.len();
+            let bytes = put_file(file, &path)?;
             Ok(Written { files: vec![name.clone()], bytes, rows })
         };
         match form {
@@ -189,22 +143,11 @@ impl RowSet {
                 let readme = directory.path().join("README.md");
                 fs::write(&readme, card(&columns, rows, text_bytes, bytes))
                     .map_err(TraceError::io(&readme))?;
-                put(directory, &path)?;
+                put_directory(directory, &path)?;
                 Ok(Written { files, bytes, rows })
             }
         }
     }
-}
-
-/// Gives a finished directory its name.
-fn put(directory: TempDir, path: &Path) -> Result<(), TraceError> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let io = |result: std::io::Result<()>| result.map_err(TraceError::io(path));
-    io(fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)))?;
-    // A directory takes the place of an empty one only.
-    io(fs::rename(directory.path(), path))?;
-    let _ = directory.keep();
-    Ok(())
 }
 
 fn shard_path(directory: &TempDir, index: usize) -> PathBuf {

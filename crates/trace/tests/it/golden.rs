@@ -58,8 +58,12 @@ fn every_golden_row_is_equal() {
             assert!(!out.exists(), "a set that failed leaves nothing behind");
             continue;
         }
-        result.unwrap();
-        let (ours, expected) = (lines(&out), lines(&golden.join("expected").join(format!("{name}.jsonl"))));
+        let expected = lines(&golden.join("expected").join(format!("{name}.jsonl")));
+        let Some(_) = result.unwrap().1 else {
+            assert_eq!(expected.len(), 0, "{name}: no rows");
+            continue;
+        };
+        let ours = lines(&out);
         assert_eq!(ours.len(), expected.len(), "{name}: number of rows");
         for (ours, expected) in ours.iter().zip(&expected) {
             let keys = |row: &Value| row.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -91,7 +95,7 @@ fn our_own_rows_say_the_same_in_twelve_columns() {
         let ours = lines(&out);
         let expected = lines(&golden.join("expected").join(format!("{case}.all.nofilter.jsonl")));
         assert_eq!(ours.len(), expected.len(), "{case}");
-        assert_eq!(written.rows, report.rows);
+        assert_eq!(written.map_or(0, |written| written.rows), report.rows);
         assert_eq!(report.quarantined, []);
         let mut columns = BTreeSet::new();
         for (ours, expected) in ours.iter().zip(&expected) {

@@ -4,6 +4,8 @@
 
 mod canary;
 mod golden;
+mod links;
+mod outputs;
 mod reading;
 mod sets;
 mod training;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use trace::{Columns, ReadReport, Row, RowSet, Wanted, read_rows, set_files};
 
 fn read(path: &Path) -> (Vec<Row>, ReadReport) {
-    let files = set_files(path).unwrap().unwrap();
+    let files = set_files(path).unwrap().unwrap().files;
     let mut rows = Vec::new();
     let report = read_rows(&files, Wanted::Rows, &mut |_, row| {
         rows.push(row);
@@ -82,7 +82,7 @@ fn cases_of_texts() {
 #[test]
 fn cases_of_parquet() {
     let Some(case) = corpus::case("parquet-large-string") else { return };
-    let files = set_files(&case).unwrap().unwrap();
+    let files = set_files(&case).unwrap().unwrap().files;
     assert_eq!(files.len(), 4);
     let first = read(&files[0]).0;
     for file in &files[1..] {
@@ -116,6 +116,23 @@ fn what_is_no_set_is_named() {
     assert!(error.contains("x.parquet: is no Parquet file"), "{error}");
 }
 
+#[test]
+fn rows_of_another_kind_are_no_set() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = temporary.path().join("predictions.jsonl");
+    std::fs::write(&path, "\n{\"instance_id\": \"a\", \"model_patch\": \"\"}\n").unwrap();
+    let error = trace::gather(std::slice::from_ref(&path)).unwrap_err().to_string();
+    assert!(
+        error.ends_with("; line 2") && error.contains("predictions.jsonl: is no set of traces"),
+        "{error}"
+    );
+    // Behind a row, what is none is passed over by name.
+    std::fs::write(&path, "{\"messages\": null, \"task\": \"t\"}\n{\"a\": 1}\n").unwrap();
+    let (rows, report) = read(&path);
+    assert_eq!((rows.len(), report.skipped.len()), (1, 1));
+    assert!(report.skipped[0].to_string().contains("line 2, byte 32: has no column"), "{report:?}");
+}
+
 /// Every trajectory that agents left is read, or named.
 #[test]
 fn real_trajectories_of_other_agents() {
@@ -126,7 +143,7 @@ fn real_trajectories_of_other_agents() {
     let (report, written) =
         trace::export_set(std::slice::from_ref(&trajectories), options, false, u64::MAX, &out).unwrap();
     assert_eq!(report.quarantined, [], "all are well formed");
-    assert!(report.exported >= 18 && written.rows == report.rows, "{report:?}");
+    assert!(report.exported >= 18 && written.unwrap().rows == report.rows, "{report:?}");
     for file in [
         "OpenHands__OpenHands/tests/runtime/trajs/basic_interactions.json",
         "SWE-agent__mini-swe-agent/tests/test_data/github_issue.traj.json",

@@ -141,7 +141,7 @@ fn copies_of_a_trial_are_dropped_and_contradictions_named() {
     trial(&two, "tiny", "tiny__a", &reward("1"), Some(TRAJECTORY));
     let out = temporary.path().join("rows.parquet");
     let (report, written) = export_set(&[one.clone(), two.clone()], all(), false, 1, &out).unwrap();
-    assert_eq!((report.copies, written.rows), (1, 2));
+    assert_eq!((report.copies, written.unwrap().rows), (1, 2));
     trial(&two, "tiny", "tiny__a", &reward("0"), Some(TRAJECTORY));
     let error = export_set(&[one, two], all(), false, 1, &out).unwrap_err().to_string();
     assert!(

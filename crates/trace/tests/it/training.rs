@@ -194,9 +194,9 @@ fn merged_sets_are_sorted_and_every_row_is_there_once() {
     for order in [[one.clone(), two.clone()], [two, one]] {
         let out = temporary.path().join("merged.parquet");
         let (report, written) = merge(&order, 1 << 20, &out).unwrap();
-        assert_eq!((written.rows, report.copies, report.unsorted_files), (4, 2, 1));
+        assert_eq!((written.unwrap().rows, report.copies, report.unsorted_files), (4, 2, 1));
         let mut keys = Vec::new();
-        read_rows(&set_files(&out).unwrap().unwrap(), Wanted::Facts, &mut |_, row| {
+        read_rows(&set_files(&out).unwrap().unwrap().files, Wanted::Facts, &mut |_, row| {
             keys.push((row.trial_name.clone().unwrap().to_string(), row.key().episode));
             Ok(())
         })

@@ -29,7 +29,7 @@ pub struct Export {
     /// Directories of jobs or trials; whatever lies in them is found.
     #[arg(required = true, value_name = "JOB", value_hint = ValueHint::DirPath)]
     pub jobs: Vec<PathBuf>,
-    /// Where the rows go: FILE.parquet, FILE.jsonl, or a new directory of Parquet shards with a card.
+    /// Where the rows go: FILE.parquet or FILE.jsonl, which are replaced, or a new directory of Parquet shards with a card.
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub out: PathBuf,
     /// Which turns become rows: the last one of a trial, or every one with the conversation before it.
@@ -68,7 +68,7 @@ pub struct Stats {
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
     /// The reward from which on a task counts as solved.
-    #[arg(long, value_name = "REWARD", default_value_t = 1.0)]
+    #[arg(long, value_name = "REWARD", default_value_t = 1.0, value_parser = finite, allow_negative_numbers = true)]
     pub threshold: f64,
     /// Shows every task, repository and run too.
     #[arg(long)]
@@ -101,7 +101,7 @@ pub struct Convert {
     /// The form of the samples.
     #[arg(long, value_enum)]
     pub to: Form,
-    /// Where the samples go: FILE.jsonl or FILE.parquet.
+    /// Where the samples go: FILE.jsonl or FILE.parquet; a file there is replaced.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub out: PathBuf,
     /// Steps of cleaning, separated by commas, or `all`; each change is counted.
@@ -129,8 +129,8 @@ pub struct Scan {
 /// `seatrial traces show`.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The directory of a trial.
-    #[arg(value_name = "TRIAL", value_hint = ValueHint::DirPath)]
+    /// The directory of a trial, or a file with a trajectory.
+    #[arg(value_name = "TRIAL", value_hint = ValueHint::AnyPath)]
     pub trial: PathBuf,
     /// Writes a page in place of printing.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -146,7 +146,7 @@ pub struct Merge {
     /// Sets of rows: files, or directories of shards.
     #[arg(required = true, value_name = "SET", value_hint = ValueHint::AnyPath)]
     pub sets: Vec<PathBuf>,
-    /// Where the rows go: FILE.parquet, FILE.jsonl, or a new directory of Parquet shards with a card.
+    /// Where the rows go: FILE.parquet or FILE.jsonl, which are replaced, or a new directory of Parquet shards with a card.
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub out: PathBuf,
     /// Bytes of a shard, about; with a suffix such as 400MB.
@@ -257,6 +257,13 @@ pub enum Compat {
     /// `harbor traces export` of version 0.26.
     #[value(name = "harbor-0.26")]
     Harbor026,
+}
+
+fn finite(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err("a finite number such as 1 or 0.5 is wanted".into()),
+    }
 }
 
 /// A number of bytes, with an optional suffix of thousands.

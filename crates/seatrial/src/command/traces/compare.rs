@@ -9,7 +9,7 @@ use trace::{Comparison, TaskPair};
 use super::arguments::Compare;
 use super::stats::{gathered, interval, number};
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{Output, table};
+use crate::output::{Output, count, table};
 
 /// A comparison that says which document it is.
 #[derive(Serialize)]
@@ -36,13 +36,16 @@ pub fn run(output: Output, directory: &Path, arguments: &Compare) -> Result {
         output.print("")?;
     }
     output.print(format_args!(
-        "{} common tasks, {} in A only, {} in B only; without a reward that counts: {} trials of A, {} of B",
-        comparison.common,
+        "{}, {} in A only, {} in B only; without a reward that counts: {} trials of A, {} of B",
+        count(comparison.common as usize, "common task"),
         comparison.only_first,
         comparison.only_second,
         comparison.dropped[0],
         comparison.dropped[1]
     ))?;
+    if comparison.common > 0 && comparison.difference.is_none() {
+        output.warn("the rewards are too large to be summed up; their difference is not known");
+    }
     if comparison.common == 0 {
         return Err(Failure::new(Exit::Failed, "there is no task with rewards in both").silent());
     }
@@ -55,18 +58,20 @@ pub fn run(output: Output, directory: &Path, arguments: &Compare) -> Result {
     ))?;
     let p = comparison.p_value.map_or_else(String::new, |p| format!(" (p = {p:.3}, exact McNemar test)"));
     output.print(format_args!(
-        "B is better on {} tasks and worse on {}{p}",
-        comparison.better, comparison.worse
+        "B is better on {} and worse on {}{p}",
+        count(comparison.better as usize, "task"),
+        comparison.worse
     ))
 }
 
 fn row(pair: &TaskPair) -> [String; 6] {
+    let difference = pair.second.0 - pair.first.0;
     [
         printable(pair.task.as_bytes()),
-        format!("{:.3}", pair.first.0),
+        number(Some(pair.first.0)),
         pair.first.1.to_string(),
-        format!("{:.3}", pair.second.0),
+        number(Some(pair.second.0)),
         pair.second.1.to_string(),
-        format!("{:+.3}", pair.second.0 - pair.first.0),
+        number(Some(difference).filter(|difference| difference.is_finite())),
     ]
 }

@@ -42,16 +42,18 @@ pub fn run(output: Output, directory: &Path, arguments: &Convert) -> Result {
         "out": out.display().to_string(),
         "convert": report,
     }))?;
-    output.print(format_args!(
-        "{}: {} of {}",
-        out.display(),
-        count(report.samples as usize, "sample"),
-        count(report.trials as usize, "trial")
-    ))?;
+    if report.samples > 0 {
+        output.print(format_args!(
+            "{}: {} of {}",
+            out.display(),
+            count(report.samples as usize, "sample"),
+            count(report.trials as usize, "trial")
+        ))?;
+    }
     for (why, number) in &report.left_out {
         output.say(format_args!("left out: {number}: {why}"));
     }
-    for (step, number) in &report.cleaned {
+    for (step, number) in report.cleaned.iter().filter(|(_, number)| **number > 0) {
         output.say(format_args!("cleaned: {number}: {step}"));
     }
     let others = [
@@ -64,9 +66,10 @@ pub fn run(output: Output, directory: &Path, arguments: &Convert) -> Result {
     }
     super::export::named(output, "secret masked", &report.masked);
     super::export::named(output, "malformed", &report.quarantined);
+    super::export::named(output, "odd", &report.odd);
     skipped(output, &report.read);
     if report.samples == 0 {
-        return Err(Failure::new(Exit::Failed, "no trial became a sample").silent());
+        return Err(super::export::nothing("no trial became a sample"));
     }
     Ok(())
 }

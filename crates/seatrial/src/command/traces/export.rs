@@ -41,18 +41,26 @@ pub fn run(output: Output, directory: &Path, arguments: &Export) -> Result {
         "trials": report,
         "written": written,
     }))?;
-    output.print(format_args!(
-        "{}: {} of {} in {} bytes",
-        out.display(),
-        count(written.rows as usize, "row"),
-        count(report.exported as usize, "trial"),
-        written.bytes
-    ))?;
-    tell(output, &report);
-    if report.trials == 0 {
-        return Err(Failure::new(Exit::Failed, "no trial was found").silent());
+    if let Some(written) = &written {
+        output.print(format_args!(
+            "{}: {} of {} in {} bytes",
+            out.display(),
+            count(written.rows as usize, "row"),
+            count(report.exported as usize, "trial"),
+            written.bytes
+        ))?;
     }
-    Ok(())
+    tell(output, &report);
+    match written {
+        Some(_) => Ok(()),
+        None if report.trials == 0 => Err(nothing("no trial was found")),
+        None => Err(nothing("no trial became a row")),
+    }
+}
+
+/// The failure of a command that has nothing to write.
+pub fn nothing(why: &str) -> Failure {
+    Failure::new(Exit::Failed, format_args!("{why}; nothing was written")).silent()
 }
 
 /// What did not become rows, for people.

@@ -21,14 +21,19 @@ pub fn run(output: Output, directory: &Path, arguments: &Merge) -> Result {
         "merge": report,
         "written": written,
     }))?;
-    output.print(format_args!(
-        "{}: {} of {} in {} bytes, {} dropped as equal",
-        out.display(),
-        count(written.rows as usize, "row"),
-        count(report.read.files as usize, "file"),
-        written.bytes,
-        report.copies
-    ))?;
+    if let Some(written) = &written {
+        output.print(format_args!(
+            "{}: {} of {} in {} bytes, {} dropped as equal",
+            out.display(),
+            count(written.rows as usize, "row"),
+            count(report.read.files as usize, "file"),
+            written.bytes,
+            report.copies
+        ))?;
+    }
     skipped(output, &report.read);
-    Ok(())
+    match written {
+        Some(_) => Ok(()),
+        None => Err(super::export::nothing("no row was read")),
+    }
 }

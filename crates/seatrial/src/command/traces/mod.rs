@@ -33,20 +33,23 @@ pub fn run(output: Output, directory: &Path, command: &Traces) -> Result {
 fn failure(error: &trace::TraceError) -> Failure {
     use trace::TraceError as E;
     match error {
-        E::Io { source, .. } if artifact::is_disk_full(source) => Failure::from_error(Exit::Budget, error),
         E::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             Failure::from_error(Exit::Usage, error)
         }
-        E::Occupied { .. } | E::NotTraces { .. } | E::Output { .. } => {
+        E::Occupied { .. }
+        | E::NotTraces { .. }
+        | E::Output { .. }
+        | E::Job(job::JobError::NotADirectory { .. } | job::JobError::IsAJob { .. }) => {
             Failure::from_error(Exit::Usage, error)
         }
-        E::Conflict { .. } => Failure::from_error(Exit::Conflict, error),
+        E::Conflict { .. } | E::Overtaken { .. } => Failure::from_error(Exit::Conflict, error),
         _ => Failure::from_error(Exit::Failed, error),
     }
 }
 
 /// Tells what was odd about sets that were read.
 fn skipped(output: Output, read: &trace::ReadReport) {
+    export::named(output, "odd", &read.odd);
     for one in read.skipped.iter().take(export::NAMED) {
         output.warn(format_args!("skipped: {}", task::printable(one.to_string().as_bytes())));
     }

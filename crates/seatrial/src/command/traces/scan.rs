@@ -48,6 +48,7 @@ pub fn run(output: Output, directory: &Path, arguments: &Scan) -> Result {
         scan.successes_with_signs
     ))?;
     super::export::named(output, "malformed", &scan.reading.quarantined);
+    super::export::named(output, "odd", &scan.reading.odd);
     skipped(output, &scan.reading.read);
     output.json(&Named { schema: "seatrial.traces-scan/1", scan })
 }

@@ -11,6 +11,9 @@ use super::{export, failure, skipped};
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count, table};
 
+/// Larger numbers are shown with an exponent.
+const LARGE: f64 = 1e15;
+
 /// Breakdowns with more lines than this are shown on request only.
 const SHOWN: usize = 40;
 
@@ -61,6 +64,9 @@ pub fn gathered(output: Output, paths: &[PathBuf]) -> Result<Gathered> {
 
 fn show(output: Output, stats: &trace::Stats, all: bool) -> Result {
     let tally = &stats.all;
+    if tally.rewarded > 0 && tally.graded.is_none() {
+        output.warn("the rewards are too large to be summed up; their means are not known");
+    }
     output.print(counts(tally))?;
     output.print(format_args!("mean reward {}", mean(tally.graded)))?;
     output.print(format_args!("  with errors as 0 {}", mean(tally.errors_as_zero)))?;
@@ -122,8 +128,8 @@ fn show(output: Output, stats: &trace::Stats, all: bool) -> Result {
         output.print(table(["k", "pass@k", "pass^k", "tasks"], rows))?;
         if stats.pass_at_dropped > 0 {
             output.print(format_args!(
-                "{} trials without a reward that counts are not in pass@k",
-                stats.pass_at_dropped
+                "{} without a reward that counts: not in pass@k",
+                count(stats.pass_at_dropped as usize, "trial")
             ))?;
         }
     }
@@ -144,7 +150,7 @@ fn show(output: Output, stats: &trace::Stats, all: bool) -> Result {
     mixed.sort_by_key(|group| group.spread);
     if !mixed.is_empty() && (all || mixed.len() <= SHOWN) {
         output.print("")?;
-        let header = ["run", "model", "task", "graded", "of", "mean", "std", "rewards"];
+        let header = ["run", "agent", "model", "task", "graded", "of", "mean", "std", "rewards"];
         output.print(table(header, mixed.into_iter().map(group)))?;
     }
     Ok(())
@@ -179,9 +185,10 @@ fn breakdown(output: Output, name: &str, lines: &[Breakdown], all: bool) -> Resu
     output.print(table(header, rows))
 }
 
-fn group(group: &Group) -> [String; 8] {
+fn group(group: &Group) -> [String; 9] {
     [
         printable(group.run_id.as_bytes()),
+        printable(group.agent.as_deref().unwrap_or("-").as_bytes()),
         printable(group.model.as_deref().unwrap_or("-").as_bytes()),
         printable(group.task.as_deref().unwrap_or("-").as_bytes()),
         group.graded.to_string(),
@@ -211,7 +218,7 @@ fn counts(tally: &TrialTally) -> String {
 fn mean(mean: Option<MeanOver>) -> String {
     mean.map_or_else(
         || "-".into(),
-        |mean| format!("{:.4} over {}{}", mean.mean, mean.over, interval(mean.interval)),
+        |mean| format!("{} over {}{}", number(Some(mean.mean)), mean.over, interval(mean.interval)),
     )
 }
 
@@ -228,7 +235,10 @@ pub fn interval(interval: Option<Interval>) -> String {
 
 /// A number that may not be known.
 pub fn number(number: Option<f64>) -> String {
-    number.map_or_else(|| "-".into(), |number| format!("{number:.4}"))
+    number.map_or_else(
+        || "-".into(),
+        |number| if number.abs() < LARGE { format!("{number:.4}") } else { format!("{number:.4e}") },
+    )
 }
 
 fn distribution(name: &str, spread: &Distribution) -> [String; 8] {
