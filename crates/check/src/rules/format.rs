@@ -14,6 +14,17 @@ use crate::report::{Place, Report};
 use crate::rule::{Family, Rule};
 use crate::view::{ConfigState, Entry};
 
+/// The files that every task writes by hand, but its configuration.
+const WRITTEN: [&str; 7] = [
+    "instruction.md",
+    "environment/Dockerfile",
+    "environment/.dockerignore",
+    "environment/docker-compose.yaml",
+    "environment/docker-compose.yml",
+    "solution/solve.sh",
+    "tests/test.sh",
+];
+
 pub(super) const RULES: &[&Rule] = &[
     &PART_MISSING,
     &SOLUTION_MISSING,
@@ -25,6 +36,7 @@ pub(super) const RULES: &[&Rule] = &[
     &CONFIG_KEY_MISPLACED,
     &CONFIG_VALUE_DROPPED,
     &TREE_TOO_LARGE,
+    &FILE_TOO_LARGE,
     &FILE_NAME_NOT_UTF8,
     &FILE_NAME_UNPORTABLE,
     &FILE_NAMES_COLLIDE,
@@ -143,6 +155,19 @@ const TREE_TOO_LARGE: Rule = Rule {
     fix: "pack the content into an archive or leave it out",
 };
 
+const FILE_TOO_LARGE: Rule = Rule {
+    name: "file-too-large",
+    family: Family::Format,
+    severity: Severity::Error,
+    materialized: Severity::Error,
+    summary: "A file that decides what the task is was too large to be read.",
+    explanation: "Files of more than 1 MiB, and all files behind the first 64 MiB of a task, are hashed and not read: \
+                  most are data. The instruction, the Dockerfile, what it leaves out, compose files and the scripts of \
+                  the solution and the tests are nothing but text that somebody wrote. Where one of these was not \
+                  read, no rule saw what is in it, so nothing can be said for the task.",
+    fix: "move data out of the file; keep what is written by hand below 1 MiB",
+};
+
 const FILE_NAME_NOT_UTF8: Rule = Rule {
     name: "file-name-not-utf8",
     family: Family::Format,
@@ -226,7 +251,21 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
     for why in &view.cut {
         report.add(&TREE_TOO_LARGE, Place::file(""), why.clone());
     }
+    for (path, file) in view.files().filter(|(path, file)| file.content.is_none() && is_written(path)) {
+        let path = printable(path);
+        let message = format!("{path} has {} bytes and was not read", file.size);
+        report.add(&FILE_TOO_LARGE, Place::file(&path), message);
+    }
     names_of_files(facts, report);
+}
+
+/// Whether a file of this path is one that every task writes by hand, of the task or of one of its steps.
+fn is_written(path: &[u8]) -> bool {
+    let inside = path.strip_prefix(b"steps/").and_then(|rest| {
+        let end = rest.iter().position(|byte| *byte == b'/')?;
+        Some(&rest[end + 1..])
+    });
+    WRITTEN.iter().any(|written| written.as_bytes() == inside.unwrap_or(path))
 }
 
 fn config_problem(problem: &ConfigProblem, written: Option<&toml::Table>, report: &mut Report<'_>) {
@@ -402,6 +441,7 @@ mod tests {
     use super::super::testing::{
         changed_task, findings, found_with, own_findings, places, task_with, view_of,
     };
+    use super::WRITTEN;
 
     #[test]
     fn missing_parts_are_listed_at_once() {
@@ -491,6 +531,29 @@ mod tests {
         let view =
             changed_task(|root| std::fs::write(root.join("task.toml"), "#\n".repeat(3 << 20)).unwrap());
         assert_eq!(places(&findings(&view)), ["config-unreadable task.toml"]);
+    }
+
+    #[test]
+    fn what_was_not_read_is_not_taken_for_right() {
+        let padded = |path: &str, text: &str| {
+            let padded = format!("{}{text}", "# pad\n".repeat(200_000));
+            places(&findings(&changed_task(|root| {
+                let path = root.join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, padded).unwrap();
+            })))
+        };
+        for path in WRITTEN {
+            assert!(
+                padded(path, "COPY solution/ /s\n").contains(&format!("file-too-large {path}")),
+                "{path}"
+            );
+        }
+        assert!(
+            padded("steps/a/instruction.md", "").contains(&"file-too-large steps/a/instruction.md".into())
+        );
+        let other = "file-too-large environment/data.sh".to_owned();
+        assert!(!padded("environment/data.sh", "").contains(&other), "data may be large");
     }
 
     #[test]

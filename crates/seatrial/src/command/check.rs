@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::cli;
 use crate::command::run::task_directories;
-use crate::failure::{Exit, Failure, OrExit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::output::{Output, count, table};
 use crate::project::Project;
 use crate::stage;
@@ -31,8 +31,10 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
         let _claim = project.claim()?;
         return stage::check::run(output, &project, arguments.sarif);
     }
-    let subjects = subjects(directory, &arguments.paths)?;
-    let found = findings(&subjects)?;
+    let named = subjects(output, directory, &arguments.paths)?;
+    let asked = named.len();
+    let (subjects, found): (Vec<Subject>, Vec<Vec<Finding>>) = findings(output, named)?.into_iter().unzip();
+    let unread = asked - subjects.len();
     let labels: Vec<String> = subjects.iter().map(|subject| subject.path().display().to_string()).collect();
     if arguments.sarif {
         let places: Vec<String> = subjects.iter().map(|subject| place(directory, subject.path())).collect();
@@ -45,13 +47,12 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
     }
     let (all, rejected) = (found.len(), found.iter().filter(|findings| !check::accepted(findings)).count());
     output.say(format_args!("{} checked, {rejected} with findings of severity error", count(all, "task")));
-    match rejected {
-        0 => Ok(()),
-        _ => {
-            Err(Failure::new(Exit::Failed, format!("{rejected} of {} are rejected", count(all, "task")))
-                .silent())
-        }
-    }
+    let message = match (rejected, unread) {
+        (0, 0) => return Ok(()),
+        (_, 0) => format!("{rejected} of {} are rejected", count(all, "task")),
+        _ => format!("{rejected} of {} are rejected, {unread} more could not be read", count(all, "task")),
+    };
+    Err(Failure::new(Exit::Failed, message).silent())
 }
 
 /// What is checked by itself.
@@ -67,8 +68,9 @@ impl Subject {
     }
 }
 
-/// What the paths name, each once, in the order of the paths and, inside a directory of tasks, by name.
-fn subjects(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Subject>> {
+/// What the paths name, each once, in the order of the paths and, inside a directory of tasks, by name. Links in such a
+/// directory are told and not followed.
+fn subjects(output: Output, directory: &Path, paths: &[PathBuf]) -> Result<Vec<Subject>> {
     let mut subjects = Vec::new();
     for path in paths {
         // `.` and `./` in the middle say nothing to anybody.
@@ -79,7 +81,15 @@ fn subjects(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Subject>> {
             continue;
         }
         match task_directories(&path) {
-            Ok(found) => subjects.extend(found.into_iter().map(|(task, _)| Subject::Task(task))),
+            Ok(found) => {
+                for (task, set) in found {
+                    if set.is_some() && task.is_symlink() {
+                        output.warn(format_args!("{} is a link and was not checked", printed(&task)));
+                    } else {
+                        subjects.push(Subject::Task(task));
+                    }
+                }
+            }
             // A directory with other parts of a task is one that lacks its task.toml.
             Err(_) if is_part_of_a_task(&path) => subjects.push(Subject::Task(path)),
             Err(failure) => return Err(failure),
@@ -93,24 +103,46 @@ fn subjects(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Subject>> {
     Ok(subjects)
 }
 
-/// The findings on each subject; the tasks among them are also judged as a set.
-fn findings(subjects: &[Subject]) -> Result<Vec<Vec<Finding>>> {
+/// The findings on each subject; the tasks among them are also judged as a set. A task that cannot be read is told and left out.
+fn findings(output: Output, subjects: Vec<Subject>) -> Result<Vec<(Subject, Vec<Finding>)>> {
     let options = CheckOptions::of(Profile::Foreign);
     let tasks: Vec<&Path> =
         subjects.iter().filter(|subject| matches!(subject, Subject::Task(_))).map(Subject::path).collect();
-    let checked: std::result::Result<Vec<_>, _> = check_all(&tasks, &options).into_iter().collect();
-    let mut checked = checked.or_exit(Exit::Failed)?;
-    check_set(&mut checked, &SetOptions::default(), &options);
-    let mut checked = checked.into_iter();
-    subjects
-        .iter()
-        .map(|subject| match subject {
-            Subject::Task(_) => Ok(checked.next().map(|task| task.findings).unwrap_or_default()),
-            Subject::Patch(path) => {
-                Ok(check_patch("", &artifact::read_bounded(path, PATCH_LIMIT)?, &options))
+    let results = check_all(&tasks, &options);
+    let mut is_read = Vec::with_capacity(results.len());
+    let mut checked = Vec::with_capacity(results.len());
+    for (result, path) in results.into_iter().zip(tasks) {
+        is_read.push(result.is_ok());
+        match result {
+            Ok(task) => checked.push(task),
+            Err(error) => {
+                output.warn(format_args!("{}: not checked: {error}", printed(path)));
+                output.json(&json!({"path": path.display().to_string(), "error": error.to_string()}))?;
             }
-        })
-        .collect()
+        }
+    }
+    check_set(&mut checked, &SetOptions::default(), &options);
+    let (mut checked, mut is_read) = (checked.into_iter(), is_read.into_iter());
+    let mut found = Vec::with_capacity(subjects.len());
+    for subject in subjects {
+        match &subject {
+            Subject::Task(_) if is_read.next() == Some(false) => {}
+            Subject::Task(_) => {
+                let findings = checked.next().map(|task| task.findings).unwrap_or_default();
+                found.push((subject, findings));
+            }
+            Subject::Patch(path) => {
+                let findings = check_patch("", &artifact::read_bounded(path, PATCH_LIMIT)?, &options);
+                found.push((subject, findings));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A path in a line.
+fn printed(path: &Path) -> String {
+    task::printable(path.as_os_str().as_encoded_bytes())
 }
 
 /// Where a subject lies, as logs for code review name it: from the directory where the check was started, else absolute.
