@@ -33,7 +33,8 @@ pub use policy::{ExceptionPolicy, PolicyOverride, never_retried, policy_of};
 pub use read::{
     AgentName, AgentTally, Directory, Entries, Failure, Generation, Incomplete, JobHead, JobState, JobView,
     Listing, LostTrial, Mean, Moment, Oddity, PhaseView, StepView, Tally, TaskTally, TimeError, Tokens,
-    TrialEntry, TrialState, TrialView, Trials, What, is_marked, list_jobs, read_job, read_trial, trials,
+    TrialEntry, TrialState, TrialView, Trials, What, is_job, is_marked, list_jobs, read_job, read_trial,
+    trials,
 };
 pub use reason::{ReasonRule, reason_of, rule};
 pub use result::{

@@ -16,5 +16,5 @@ pub use model::{
     ExportFormat, ExportRecipe, FlakyPolicy, HeldOut, MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe,
     Reserve, ResolveRecipe, SourceRecipe, SplitSizes, Texts, Workspace,
 };
-pub use parse::{parse, parse_aliases};
+pub use parse::{PoolMistake, parse, parse_aliases, pool_error};
 pub use template::TEMPLATE;

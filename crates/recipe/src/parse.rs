@@ -40,6 +40,36 @@ pub fn parse_aliases(file: &str, text: &str) -> Result<BTreeMap<String, String>,
     })
 }
 
+/// What is wrong with a value of a pool, by the rules of the plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolMistake {
+    /// Which pool, from 0.
+    pub pool: usize,
+    /// The key of the value.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+/// The error that points at mistakes in pools of a recipe which [`parse`] accepts.
+pub fn pool_error(file: &str, text: &str, mistakes: Vec<PoolMistake>) -> RecipeError {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let table = DeTable::parse(text).ok();
+    let span = |mistake: &PoolMistake| {
+        let pools = table.as_ref()?.get_ref().iter().find(|(key, _)| key.get_ref() == "pool")?.1;
+        let pool = pools.get_ref().as_array()?.get(mistake.pool)?;
+        let value = pool.get_ref().as_table()?.iter().find(|(key, _)| key.get_ref() == mistake.key)?.1;
+        Some(value.span())
+    };
+    let mistakes = mistakes.into_iter().map(|mistake| {
+        let span = span(&mistake).unwrap_or(0..0);
+        Mistake { span, message: mistake.message, help: mistake.help }
+    });
+    RecipeError::new(file, text, mistakes.collect())
+}
+
 /// What the types cannot say: names, limits, and parts that need each other.
 fn contradictions(recipe: &Recipe, table: &DeTable<'_>) -> Vec<Mistake> {
     let mut mistakes = Vec::new();

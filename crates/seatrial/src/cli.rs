@@ -651,8 +651,9 @@ pub struct JobsOne {
 /// `seatrial gc`.
 #[derive(Debug, Args, Default)]
 pub struct Gc {
-    /// Removes all containers of one job instead, even while it runs; on a cluster, everything of one run.
-    #[arg(long = "run", value_name = "JOB-ID")]
+    /// Removes all containers of one job instead, even while it runs: its directory, its name in jobs/, or its id. On a cluster,
+    /// everything of one run.
+    #[arg(long = "run", value_name = "JOB")]
     pub job: Option<String>,
     /// Where to look: `kubernetes` removes what dead runs left on the cluster that KUBECONFIG names, and nothing here. Otherwise this
     /// machine and its container daemon.

@@ -18,6 +18,7 @@ mod trees;
 mod verifier;
 mod workbench;
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -28,6 +29,9 @@ use cli::{Cli, Command, PlanCommand};
 use failure::{Exit, Failure, Result};
 use output::Output;
 use project::Project;
+
+/// The variable that holds a filter of log messages where --log is not given.
+const RUST_LOG: &str = "RUST_LOG";
 
 fn main() -> ExitCode {
     // The sandbox's init is this program again, and must do nothing else first.
@@ -50,8 +54,11 @@ fn main() -> ExitCode {
             };
         }
     };
-    start_logging(cli.log.as_deref());
     let output = Output { json: cli.json, quiet: cli.quiet };
+    if let Err(failure) = start_logging(output, cli.log.as_deref()) {
+        output.error(&failure);
+        return failure.exit.into();
+    }
     if let Err(error) = interruption::listen(output) {
         output.warn(format_args!("interruptions will not be noticed: {error}"));
     }
@@ -139,12 +146,25 @@ fn complaint(error: &clap::Error) -> String {
     complaint.strip_prefix("error: ").unwrap_or(complaint).trim_end().to_owned()
 }
 
-fn start_logging(filter: Option<&str>) {
-    let filter = match filter {
-        Some(filter) => tracing_subscriber::EnvFilter::try_new(filter).ok(),
-        None => tracing_subscriber::EnvFilter::try_from_default_env().ok(),
+/// Begins to write log messages where a filter is given. One that cannot be read is an error on the command line, and a warning in
+/// the environment, which other programs share.
+fn start_logging(output: Output, filter: Option<&str>) -> Result {
+    let environment = std::env::var(RUST_LOG).ok().filter(|filter| !filter.trim().is_empty());
+    let Some(text) = filter.map(str::to_owned).or(environment) else { return Ok(()) };
+    let read = match tracing_subscriber::EnvFilter::try_new(&text) {
+        Ok(read) => read,
+        Err(error) if filter.is_some() => {
+            return Err(Failure::new(Exit::Usage, format_args!("--log `{text}` is no filter: {error}"))
+                .hint("a level (error, warn, info, debug, trace), or targets such as sandbox=debug,source=trace"));
+        }
+        Err(error) => {
+            output.warn(format_args!("{RUST_LOG} `{text}` is no filter and has no effect: {error}"));
+            return Ok(());
+        }
     };
-    if let Some(filter) = filter {
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    }
+    let colours =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    let logging = tracing_subscriber::fmt().with_env_filter(read).with_ansi(colours);
+    logging.with_writer(std::io::stderr).init();
+    Ok(())
 }

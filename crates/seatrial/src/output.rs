@@ -131,6 +131,11 @@ pub fn print_line(text: impl std::fmt::Display) -> Result {
     }
 }
 
+/// Foreign text on one line: what would end the line or steer a terminal is shown as what it is.
+pub fn one_line(text: impl std::fmt::Display) -> String {
+    harmless(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
 /// A plain table with aligned columns.
 pub fn table<R: Into<Row>>(header: impl Into<Row>, rows: impl IntoIterator<Item = R>) -> String {
     let mut table = Table::new();
@@ -139,7 +144,9 @@ pub fn table<R: Into<Row>>(header: impl Into<Row>, rows: impl IntoIterator<Item 
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(header);
     for row in rows {
-        table.add_row(row);
+        // What stands in a cell is of anybody: it stays in its cell, and is as wide as it is counted.
+        let row: Row = row.into();
+        table.add_row(row.cell_iter().map(|cell| one_line(cell.content())).collect::<Vec<_>>());
     }
     table.trim_fmt()
 }
@@ -158,5 +165,10 @@ mod tests {
         assert_eq!(harmless("naïve 名 1\n\t2"), "naïve 名 1\n\t2");
         assert_eq!(harmless("\u{1b}[31m\u{7}\r\u{9b}"), "\\u{1b}[31m\\u{7}\\u{d}\\u{9b}");
         assert_eq!(harmless("a\u{202e}b"), "a\\u{202e}b");
+        assert_eq!(one_line("a\n::error b\tc"), "a\\n::error b\\tc");
+        let table = table(["name", "number"], [["a\nb", "1"], ["\u{1b}[1m", "2"]]);
+        let columns: Vec<_> = table.lines().map(|line| line.rfind(|c: char| !c.is_whitespace())).collect();
+        assert_eq!(table.lines().count(), 3);
+        assert_eq!(columns[1], columns[2], "{table}");
     }
 }

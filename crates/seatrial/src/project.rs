@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
-use crate::stage::export::EXPORTS;
+use crate::output::Output;
 use crate::stage::freeze::FROZEN;
 use crate::stage::images;
 use crate::stage::materialize::TASKS;
+use crate::stage::{self, export::EXPORTS};
 use crate::workbench::{Places, Workbench};
 
 /// A recipe that is read and the directory it stands in.
@@ -31,13 +32,16 @@ pub struct Claim {
     _file: fs_err::File,
 }
 
+/// Name of the recipe.
+const RECIPE: &str = "seatrial.toml";
+
 /// No recipe comes near this size.
 const RECIPE_LIMIT: u64 = 16 << 20;
 
 impl Project {
     /// Reads the recipe in `root`.
     pub fn open(root: &Path) -> Result<Self> {
-        let path = root.join("seatrial.toml");
+        let path = root.join(RECIPE);
         if !path.exists() {
             let message = format!("there is no recipe at {}", path.display());
             return Err(Failure::new(Exit::Usage, message)
@@ -45,7 +49,12 @@ impl Project {
                 .hint("`seatrial init DIR` writes one to start from"));
         }
         let mistakes = |error| Failure::from_report(Exit::Usage, miette::Report::new(error));
-        let mut recipe = recipe::parse(&path.display().to_string(), &text_of(&path)?).map_err(mistakes)?;
+        let (name, text) = (path.display().to_string(), text_of(&path)?);
+        let mut recipe = recipe::parse(&name, &text).map_err(mistakes)?;
+        let wrong = stage::plan::mistakes(&recipe);
+        if !wrong.is_empty() {
+            return Err(mistakes(recipe::pool_error(&name, &text, wrong)));
+        }
         // From here on it does not matter where the names were written, and their digest is that of their content.
         if let Aliases::File(file) = &recipe.aliases {
             let path = root.join(file);
@@ -58,6 +67,11 @@ impl Project {
             recipe.aliases = Aliases::Table(names);
         }
         Ok(Self { root: root.to_owned(), recipe })
+    }
+
+    /// Files of the bases that the recipe names.
+    fn bases(&self) -> BTreeMap<String, PathBuf> {
+        self.recipe.bases.iter().map(|(name, path)| (name.clone(), self.path(path))).collect()
     }
 
     /// Claims the project for a command that writes to it, until the returned claim is dropped.
@@ -120,7 +134,6 @@ impl Project {
     /// Engine and images for this project; nothing of the project is visible in sandboxes.
     pub fn workbench(&self, jobs: &Jobs) -> Result<Workbench> {
         let layout = self.recipe.materialize.layout.as_ref().map(|path| self.path(path));
-        let bases = self.recipe.bases.iter().map(|(name, path)| (name.clone(), self.path(path))).collect();
         let engine = self.recipe.prove.engine;
         let mirrored =
             if engine == EngineName::Kubernetes { images::mirrored(self)? } else { BTreeMap::new() };
@@ -129,7 +142,7 @@ impl Project {
             state: self.state("")?,
             private: vec![self.root.clone()],
             layout: layout.as_deref(),
-            bases,
+            bases: self.bases(),
             cluster: self.recipe.kubernetes.clone().unwrap_or_default(),
             mirrored,
         };
@@ -153,17 +166,32 @@ impl Project {
     }
 }
 
-/// How the recipe in `root` uses a cluster; by its defaults where there is no recipe.
-pub fn cluster_of(root: &Path) -> Result<ClusterConfig> {
-    if !root.join("seatrial.toml").exists() {
+/// How the recipe in `root` uses a cluster, for that engine; by its defaults where there is no recipe.
+pub fn cluster_of(engine: EngineName, root: &Path) -> Result<ClusterConfig> {
+    if engine != EngineName::Kubernetes || !root.join(RECIPE).exists() {
         return Ok(ClusterConfig::default());
     }
     Ok(Project::open(root)?.recipe.kubernetes.unwrap_or_default())
 }
 
+/// The bases of the project in `root` for a command that needs no recipe: none where there is no recipe, and a warning where it
+/// cannot be read.
+pub fn bases_in(output: Output, root: &Path) -> BTreeMap<String, PathBuf> {
+    if !root.join(RECIPE).exists() {
+        return BTreeMap::new();
+    }
+    match Project::open(root) {
+        Ok(project) => project.bases(),
+        Err(failure) => {
+            output.warn(format_args!("the [bases] of {RECIPE} are not known: {}", failure.report));
+            BTreeMap::new()
+        }
+    }
+}
+
 /// A file that users write, as text.
 fn text_of(path: &Path) -> Result<String> {
-    let bytes = artifact::read_bounded(path, RECIPE_LIMIT)?;
+    let bytes = artifact::read_bounded(path, RECIPE_LIMIT).or_exit(Exit::Usage)?;
     String::from_utf8(bytes)
         .map_err(|error| Failure::new(Exit::Usage, format!("{} is not UTF-8: {error}", path.display())))
 }

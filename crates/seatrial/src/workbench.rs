@@ -33,6 +33,8 @@ const TRIAL_MEMORY: u64 = 1 << 30;
 const DISK_RESERVE: u64 = 256 << 20;
 /// Where scratch directories lie, in the directory of derived files.
 pub const SANDBOXES: &str = "sandboxes";
+/// Before the names of scratch directories.
+const RUN: &str = "run-";
 /// Held by the process that owns a scratch directory.
 const LOCK: &str = "lock";
 /// The longest that one `RUN` line may take.
@@ -213,7 +215,7 @@ impl Scratch {
         // While this is held nobody else is between making a directory and locking it.
         let everybody = File::create(parent.with_extension(LOCK))?;
         everybody.lock()?;
-        let directory = tempfile::Builder::new().prefix("run-").tempdir_in(parent)?;
+        let directory = tempfile::Builder::new().prefix(RUN).tempdir_in(parent)?;
         let lock = File::create(directory.path().join(LOCK))?;
         lock.lock()?;
         for path in Self::deserted(parent)? {
@@ -259,7 +261,13 @@ impl Scratch {
     fn deserted(parent: &Path) -> io::Result<Vec<PathBuf>> {
         let mut deserted = Vec::new();
         for entry in fs_err::read_dir(parent)? {
-            let path = entry?.path();
+            let entry = entry?;
+            // Only what this program makes, and no link.
+            let is_run = entry.file_name().as_encoded_bytes().starts_with(RUN.as_bytes());
+            if !is_run || !entry.file_type()?.is_dir() {
+                continue;
+            }
+            let path = entry.path();
             let free = match File::open(path.join(LOCK)) {
                 Ok(lock) => lock.try_lock().is_ok(),
                 Err(error) => error.kind() == ErrorKind::NotFound,

@@ -106,6 +106,7 @@ pub(crate) async fn gather(
     base: &Path,
     terms: Terms<'_>,
 ) -> Result<Gathered, SourceError> {
+    tracing::debug!(source = spec.name, "gathers");
     if let Some(mut gathered) = gather_local(spec, base)? {
         if let Content::Manifest { input, dataset, fetched } = &mut gathered.content
             && spec.role == SourceRole::Tasks

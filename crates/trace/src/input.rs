@@ -18,10 +18,7 @@ pub enum Input {
 impl Input {
     /// Looks at a path. A directory is a set when it or its `data` holds Parquet, or JSON lines where no job left its files.
     pub fn of(path: &Path) -> Result<Self, TraceError> {
-        if !path.exists() {
-            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-            return Err(TraceError::Io { path: path.to_owned(), source: missing });
-        }
+        std::fs::metadata(path).map_err(TraceError::io(path))?;
         let Some(set) = set_files(path)? else {
             let is_trajectory = matches!(suffix(path).as_deref(), Some("json" | "traj"));
             if path.is_dir() || (path.is_file() && is_trajectory) {

@@ -42,7 +42,7 @@ pub fn merge(
     let mut report = MergeReport::default();
     let mut files = Vec::new();
     for path in paths {
-        fs_err::metadata(path).map_err(TraceError::io(path))?;
+        std::fs::metadata(path).map_err(TraceError::io(path))?;
         let detail = || "holds no file of rows (.parquet, .jsonl)".to_owned();
         let found = set_files(path)?
             .ok_or_else(|| TraceError::NotTraces { path: path.clone(), detail: detail() })?

@@ -35,7 +35,7 @@ const BASE_IMAGE_UNPINNED: Rule = Rule {
     summary: "A base image of a materialized task is named without a digest.",
     explanation: "A tag with a version moves rarely, but it can. Digests are filled in when images are planned, so this \
                   is reported for this program's own tasks alone, and until then.",
-    fix: "plan the images; the plan writes digests",
+    fix: "name the digest; `images rewrite` and `materialize` do it once the image was mirrored",
 };
 
 const BASE_IMAGE_INVALID: Rule = Rule {

@@ -16,6 +16,10 @@ use super::view::Generation;
 use super::{Moment, Oddity};
 use crate::{CLAIM_FILE, JobError, is_running};
 
+/// Seatrial's record of a job, and its schema.
+const JOB_RECORD: &str = "seatrial.json";
+const JOB_SCHEMA: &str = "seatrial.job/1";
+
 /// A job that is opened: everything but its trials has been read.
 #[derive(Debug)]
 pub(super) struct Opened {
@@ -59,10 +63,19 @@ impl Opened {
             documents.config()?;
             documents.result()?;
             documents.lock();
+            documents.record();
         }
         let running = documents.state();
         let Documents { buffer, mut oddities, head, claims, run, is_run, .. } = documents;
         let places = places(&directory, is_run, &mut oddities);
+        // A link is noticed when it is to be read, and when the directory is listed.
+        let mut known = Vec::with_capacity(oddities.len());
+        for oddity in oddities {
+            if !known.contains(&oddity) {
+                known.push(oddity);
+            }
+        }
+        let oddities = known;
         let reader = Reader { buffer, running, run };
         let trials = Trials::new(path.to_owned(), directory, places, reader);
         Ok(Self { head, claims, trials, oddities, result_file })
@@ -133,6 +146,19 @@ impl Documents<'_> {
             self.head.planned = lock.trials.take("trials", &mut odd).map(|Length(length)| length);
         }
         self.oddities.extend(odd.at("lock.json"));
+    }
+
+    /// Seatrial's own record, without which a job cannot go on. Nothing in it is shown.
+    fn record(&mut self) {
+        let mut odd = Odd::default();
+        let record = self.document::<serde_json::Map<String, serde_json::Value>>(JOB_RECORD, &mut odd);
+        if let Some(record) = record
+            && let schema = record.get("schema").and_then(serde_json::Value::as_str).unwrap_or_default()
+            && schema != JOB_SCHEMA
+        {
+            odd.add(What::OtherSchema(schema.to_owned()));
+        }
+        self.oddities.extend(odd.at(JOB_RECORD));
     }
 
     /// The documents of a run of Terminal-Bench.

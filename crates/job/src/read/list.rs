@@ -39,7 +39,7 @@ pub fn list_jobs(directory: &Path) -> Result<Listing, JobError> {
             continue;
         }
         match opened.child(&name) {
-            Ok(job) if is_job(&job) => listing.jobs.push(directory.join(&name)),
+            Ok(job) if holds_job(&job) => listing.jobs.push(directory.join(&name)),
             Ok(_) => listing.oddities.push(Oddity { path: shown, what: What::NotAJob }),
             Err(error) => {
                 let what = What::Unreadable(error.to_string());
@@ -55,7 +55,11 @@ pub fn list_jobs(directory: &Path) -> Result<Listing, JobError> {
 }
 
 /// Whether a directory is a job's: its documents say so, or trials lie in it.
-fn is_job(directory: &Directory) -> bool {
+pub fn is_job(path: &Path) -> bool {
+    open(path).is_ok_and(|directory| holds_job(&directory))
+}
+
+fn holds_job(directory: &Directory) -> bool {
     if MARKS.iter().any(|mark| directory.has(mark)) {
         return true;
     }

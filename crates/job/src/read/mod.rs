@@ -37,7 +37,7 @@ mod view;
 pub use claims::LostTrial;
 pub use document::{Directory, Entries};
 pub use job::{AgentName, AgentTally, JobHead, JobState, JobView, TaskTally, read_job, trials};
-pub use list::{Listing, list_jobs};
+pub use list::{Listing, is_job, list_jobs};
 pub use moment::{Moment, TimeError};
 pub use oddity::{Oddity, What};
 pub use tally::{Mean, Tally};

@@ -369,3 +369,35 @@ fn rehearsal_of_a_large_job() {
     assert_eq!((job.tally.rewarded, job.tally.errored, job.pending), (solved.len(), errored.len(), Some(0)));
     assert_eq!((job.tasks.len(), job.agents.len()), (TRIALS / 8, 1));
 }
+
+#[test]
+fn a_document_that_cannot_be_read_is_odd_once() {
+    let shelf = Shelf::new();
+    shelf.rewarded("job/t__1", "t", 1.0);
+    shelf.write("job/seatrial.json", "{\"schema\": \"seatr");
+    std::os::unix::fs::symlink("nowhere", shelf.path("job/result.json")).unwrap();
+    let job = read_job(&shelf.path("job")).unwrap();
+    let mut odd: Vec<_> = job.oddities.iter().map(|odd| (odd.path.as_str(), kind(&odd.what))).collect();
+    odd.sort_unstable();
+    assert_eq!(odd, [("result.json", "not_plain"), ("seatrial.json", "cut")]);
+    shelf.write("job/seatrial.json", "{\"schema\": \"seatrial.job/9\"}");
+    let said = said(&read_job(&shelf.path("job")).unwrap().oddities);
+    assert!(said.iter().any(|line| line.contains("seatrial.job/9")), "{said:?}");
+}
+
+#[test]
+fn a_directory_is_a_job_by_its_documents_or_its_trials() {
+    let shelf = Shelf::new();
+    shelf.rewarded("jobs/job/t__1", "t", 1.0);
+    shelf.write("jobs/other/notes/file", "");
+    assert!(job::is_job(&shelf.path("jobs/job")));
+    assert!(!job::is_job(&shelf.path("jobs/other")) && !job::is_job(&shelf.path("nowhere")));
+}
+
+fn kind(what: &What) -> &'static str {
+    match what {
+        What::NotPlain => "not_plain",
+        What::Cut(_) => "cut",
+        _ => "another",
+    }
+}

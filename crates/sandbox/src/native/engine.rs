@@ -94,6 +94,7 @@ impl Native {
 
 impl Shared {
     fn start(&self, spec: SandboxSpec) -> Result<Running, SandboxError> {
+        tracing::debug!(sandbox = spec.name, "starts");
         refuse(&spec)?;
         let missing = self.hierarchy.enforceable().missing(&spec.limits);
         if !missing.is_empty() {

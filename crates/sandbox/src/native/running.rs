@@ -121,7 +121,10 @@ impl Running {
 impl Sandbox for Running {
     async fn exec(&self, command: &ExecSpec) -> Result<ExecOutcome, SandboxError> {
         self.check_storage()?;
+        // What a command is called with may hold secrets.
+        tracing::debug!(sandbox = self.spec.name, program = command.argv.first(), "runs a command");
         let outcome = exec::run(self, command).await?;
+        tracing::debug!(sandbox = self.spec.name, program = command.argv.first(), "the command ended");
         self.check_storage()?;
         Ok(outcome)
     }
@@ -206,6 +209,7 @@ impl Sandbox for Running {
 
     async fn destroy(mut self: Box<Self>) -> Result<(), SandboxError> {
         let Some(parts) = self.parts.take() else { return Ok(()) };
+        tracing::debug!(sandbox = self.spec.name, "is removed");
         tokio::task::spawn_blocking(move || parts.remove())
             .await
             .map_err(|error| SandboxError::Lost(format!("its removal was interrupted: {error}")))?

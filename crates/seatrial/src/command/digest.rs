@@ -12,7 +12,7 @@ pub fn run(output: Output, directory: &Path, paths: &[PathBuf]) -> Result {
     let mut failed = 0;
     for path in paths {
         let shown = path.display().to_string();
-        match task::digest_task(&directory.join(path)) {
+        match digest(&directory.join(path)) {
             Ok(digests) => {
                 output.json(&json!({
                     "path": shown,
@@ -27,7 +27,7 @@ pub fn run(output: Output, directory: &Path, paths: &[PathBuf]) -> Result {
             }
             Err(error) => {
                 failed += 1;
-                output.json(&json!({"path": shown, "error": error.to_string()}))?;
+                output.json(&json!({"path": shown, "error": error}))?;
                 output.print(format_args!("{shown}\n  {error}"))?;
             }
         }
@@ -39,4 +39,12 @@ pub fn run(output: Output, directory: &Path, paths: &[PathBuf]) -> Result {
                 .silent())
         }
     }
+}
+
+/// The digests of a task directory. What lacks its `task.toml` is none: a set of tasks has no digest of its own.
+fn digest(path: &Path) -> Result<task::TaskDigests, String> {
+    if path.is_dir() && !path.join("task.toml").exists() {
+        return Err(format!("{} is no task directory: it has no task.toml", path.display()));
+    }
+    task::digest_task(path).map_err(|error| error.to_string())
 }

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use indicatif::HumanBytes;
+use recipe::EngineName;
 use sandbox::SandboxError;
 use sandbox::docker::{Docker, DockerConfig, Kept, Removed, Sweep};
 use sandbox::kubernetes::{Found, Swept};
@@ -15,6 +16,7 @@ use crate::cli;
 use crate::command::run::task_directories;
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count};
+use crate::project::cluster_of;
 use crate::stage::materialize::TASKS;
 use crate::workbench::{SANDBOXES, Scratch, kubernetes, run_alone};
 
@@ -41,9 +43,17 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Gc) -> Result {
         return run_alone(cluster(output, directory, arguments.job.as_deref()));
     }
     let mut collected = Collected::default();
+    let state = directory.join(".seatrial");
+    for path in [&state, &state.join(SANDBOXES)] {
+        // What lies behind a link belongs to somebody else.
+        if path.is_symlink() {
+            let message = format!("{} is a link, and nothing is removed behind one", path.display());
+            return Err(Failure::new(Exit::Conflict, message)
+                .hint("name the directory it belongs to with -C, or remove the link"));
+        }
+    }
     if arguments.job.is_none() {
-        collected.directories =
-            Scratch::sweep(&directory.join(".seatrial").join(SANDBOXES)).or_exit(Exit::Failed)?;
+        collected.directories = Scratch::sweep(&state.join(SANDBOXES)).or_exit(Exit::Failed)?;
         collected.groups = sandbox::native::sweep_groups();
     }
     if arguments.images {
@@ -109,7 +119,7 @@ async fn containers(images: bool, job: Option<String>, collected: &mut Collected
 
 /// Removes what dead runs left on a cluster, or everything of one run, and waits until it is gone.
 async fn cluster(output: Output, directory: &Path, run: Option<&str>) -> Result {
-    let config = crate::project::cluster_of(directory)?;
+    let config = cluster_of(EngineName::Kubernetes, directory)?;
     let cluster = kubernetes(config).await?;
     let failed = |error: SandboxError| Failure::from_error(Exit::Failed, &error);
     let Swept { removed, kept } = cluster.sweep(run).await.map_err(failed)?;

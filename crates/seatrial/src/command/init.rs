@@ -54,13 +54,13 @@ pub fn run(output: Output, directory: &Path) -> Result {
         _ => Path::new("."),
     };
     fs_err::create_dir_all(parent).or_exit(Exit::Failed)?;
-    let part = artifact::unfinished().tempdir_in(parent).or_exit(Exit::Failed)?;
+    let builder = artifact::unfinished().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+    let part = builder.tempdir_in(parent).or_exit(Exit::Failed)?;
     write(part.path())?;
     fs_err::rename(part.path(), directory).or_exit(Exit::Failed)?;
-    fs_err::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .or_exit(Exit::Failed)?;
     output.say(format_args!("wrote a recipe and three task candidates to {}", directory.display()));
     output.say(format_args!("next: seatrial -C {} up", directory.display()));
+    output.say("its tests run on this machine's own system, with its python3 and pytest");
     output.json(&json!({"directory": directory.display().to_string()}))
 }
 

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use job::{AgentName, AgentTally, JobHead, JobState, JobView, Mean, Moment, Tally, TrialState, TrialView};
+use job::{
+    AgentName, AgentTally, Generation, JobHead, JobState, JobView, Mean, Moment, Tally, TrialState, TrialView,
+};
 use serde::Serialize;
 use serde_json::json;
 use task::printable;
@@ -49,10 +51,24 @@ fn find(directory: &Path, job: &Path) -> Result<PathBuf> {
 }
 
 fn read(path: &Path) -> Result<JobView> {
-    job::read_job(path).map_err(|error| {
+    let holds_none = |job: &JobView| {
+        let nothing = |trial: &TrialView| {
+            matches!(&trial.state, TrialState::Incomplete { .. })
+                && !job::Directory::open(&trial.directory).is_ok_and(|opened| job::is_marked(&opened))
+        };
+        job.head.generation == Generation::Unknown && job.head.id.is_none() && job.trials.iter().all(nothing)
+    };
+    let read = job::read_job(path).map_err(|error| {
         let exit = if matches!(error, job::JobError::Io { .. }) { Exit::Failed } else { Exit::Usage };
         Failure::from_error(exit, &error)
-    })
+    })?;
+    if holds_none(&read) && !job::is_job(path) {
+        let message = format!("{} is no job: it holds neither a job's documents nor trials", path.display());
+        return Err(
+            Failure::new(Exit::Usage, message).hint("`seatrial jobs list DIR` names the jobs in a directory")
+        );
+    }
+    Ok(read)
 }
 
 /// A job without its trials, for machines.

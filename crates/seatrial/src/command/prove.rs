@@ -13,6 +13,7 @@ use crate::cli;
 use crate::command::run::open_tasks;
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count, table};
+use crate::project::{bases_in, cluster_of};
 use crate::proof::{Proof, RETRIES, histories};
 use crate::stage::life;
 use crate::workbench::{Places, Workbench};
@@ -44,7 +45,8 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Prove) -> Result {
             engine: arguments.engine.unwrap_or_default().into(),
             state: directory.join(".seatrial"),
             private: vec![directory.to_owned(), jobs_dir.clone(), ledger.clone()],
-            cluster: crate::project::cluster_of(directory)?,
+            cluster: cluster_of(arguments.engine.unwrap_or_default().into(), directory)?,
+            bases: bases_in(output, directory),
             ..Places::default()
         },
         &arguments.jobs,

@@ -16,6 +16,7 @@ use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::interruption;
 use crate::output::{Output, table};
 use crate::progress;
+use crate::project::{bases_in, cluster_of};
 use crate::workbench::{Places, Workbench, timed_job};
 
 /// More trials than these are not listed; `seatrial jobs show` does.
@@ -33,7 +34,8 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Run) -> Result {
         engine: arguments.engine.into(),
         state: directory.join(".seatrial"),
         private: vec![directory.to_owned(), jobs_dir.clone()],
-        cluster: crate::project::cluster_of(directory)?,
+        cluster: cluster_of(arguments.engine.into(), directory)?,
+        bases: bases_in(output, directory),
         ..Places::default()
     };
     let bench = Workbench::open(places, &arguments.jobs)?;
@@ -252,9 +254,10 @@ pub fn job_name(
 ) -> Result<String> {
     if let Some(name) = given {
         // A job is one directory below the jobs.
-        let job = name.parse::<ident::TaskId>().map_err(|_| {
+        let job = name.parse::<ident::TaskId>().ok().filter(|name| !name.as_str().starts_with('.'));
+        let job = job.ok_or_else(|| {
             Failure::new(Exit::Usage, format!("`{name}` cannot name a job"))
-                .hint("use one plain directory name")
+                .hint("use one plain directory name that is not hidden")
         })?;
         return Ok(job.as_str().to_owned());
     }

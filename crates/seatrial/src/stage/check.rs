@@ -8,7 +8,7 @@ use recipe::HeldOut;
 use record::{CheckDocument, CheckedTask, Finding, Severity};
 
 use crate::failure::{Exit, Failure, OrExit, Result};
-use crate::output::{Output, count, print_line};
+use crate::output::{Output, count, one_line, print_line};
 use crate::project::{Project, section_digest};
 use crate::stage::materialize::{self, MATERIALIZE, TASKS};
 
@@ -130,10 +130,9 @@ pub fn show(output: Output, task: &str, findings: &[Finding]) -> Result {
         let severity = severity(finding.severity);
         let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
         let file = if finding.file.is_empty() { String::new() } else { format!("/{}", finding.file) };
-        output.print(format_args!(
-            "{task}{file}{line}: {severity}[{}]: {}\n    fix: {}",
-            finding.rule, finding.message, finding.fix
-        ))?;
+        let place = one_line(format_args!("{task}{file}{line}"));
+        let (message, fix) = (one_line(&finding.message), one_line(&finding.fix));
+        output.print(format_args!("{place}: {severity}[{}]: {message}\n    fix: {fix}", finding.rule))?;
     }
     Ok(())
 }

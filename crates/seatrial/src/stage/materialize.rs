@@ -46,6 +46,13 @@ pub fn run(output: Output, project: &Project) -> Result {
 /// Writes every task directory and the document. Of the sources only the rows of planned tasks stay in memory.
 pub fn write(output: Output, project: &Project) -> Result<MaterializeDocument> {
     let (plan, reserves) = plan::load(project)?;
+    if project.path(TASKS).is_symlink() {
+        let message =
+            format!("{} is a link, and no task is written through one", project.path(TASKS).display());
+        return Err(
+            Failure::new(Exit::Conflict, message).hint("remove the link; materialize makes the directory")
+        );
+    }
     let planned: Vec<PlannedTask> = plan.tasks.into_iter().chain(reserves.tasks).collect();
     let wanted: BTreeSet<TaskId> = planned.iter().map(|task| task.task_id.clone()).collect();
     let wanted = Arc::new(wanted);

@@ -1,11 +1,11 @@
 //! `seatrial plan`: evidence to primaries and reserves.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use ident::{Digest, TaskId};
 use plan::{Candidate, PlanError, PlanInput, PlanStats, PoolRules, SetExpr};
-use recipe::{PoolRecipe, Recipe};
-use record::{PlanDocument, SourceInput};
+use recipe::{PoolMistake, PoolRecipe, Recipe};
+use record::{PlanDocument, SourceInput, SourceRole};
 use serde_json::json;
 use source::{InstanceKey, Keep, Pulled, Records, SeatrialLock};
 
@@ -19,6 +19,10 @@ use crate::workbench::run_alone;
 pub const PLAN: &str = "plan.json";
 /// Replacements.
 pub const RESERVES: &str = "reserves.json";
+
+/// So many names of sets are offered, and so much is shown of a name that is none.
+const NAMES_SHOWN: usize = 40;
+const NAME_SHOWN: usize = 80;
 
 /// The command.
 pub fn run(output: Output, project: &Project) -> Result {
@@ -71,6 +75,11 @@ pub fn load(project: &Project) -> Result<(PlanDocument, PlanDocument)> {
     let inputs = inputs(project, &sources::lock(project)?)?;
     if plan.inputs != inputs || reserves.inputs != inputs {
         let message = format!("{PLAN} was made from other sources or another recipe");
+        return Err(Failure::new(Exit::Conflict, message).hint("run `seatrial plan`, or `seatrial up`"));
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = plan.tasks.iter().chain(&reserves.tasks).find(|task| !seen.insert(&task.task_id)) {
+        let message = format!("{PLAN} and {RESERVES} name the task {} twice", twice.task_id);
         return Err(Failure::new(Exit::Conflict, message).hint("run `seatrial plan`, or `seatrial up`"));
     }
     Ok((plan, reserves))
@@ -149,11 +158,41 @@ fn candidate(key: InstanceKey) -> Candidate {
     Candidate { id: instance_id.into(), repo, image: image_name, row }
 }
 
+/// What is wrong with the set expressions of a recipe: their form, and names that stand for no set of ids.
+pub fn mistakes(recipe: &Recipe) -> Vec<PoolMistake> {
+    let gives_ids = |role| matches!(role, SourceRole::Instances | SourceRole::Tasks | SourceRole::Ids);
+    let sources = recipe.sources.iter().filter(|(_, source)| gives_ids(source.role)).map(|(name, _)| name);
+    let known: BTreeSet<&str> = sources.chain(recipe.sets.keys()).map(String::as_str).collect();
+    let listed = || known.iter().copied().take(NAMES_SHOWN).collect::<Vec<_>>().join(", ");
+    let mut wrong = Vec::new();
+    for (index, pool) in recipe.pools.iter().enumerate() {
+        let expressions = [
+            ("members", Some(&pool.members)),
+            ("retain", pool.retain.as_ref()),
+            ("force", pool.force.as_ref()),
+        ];
+        for (key, text) in expressions.into_iter().filter_map(|(key, text)| Some((key, text?))) {
+            let mut add = |message: String, help: Option<String>| {
+                wrong.push(PoolMistake { pool: index, key, message, help });
+            };
+            match text.parse::<SetExpr>() {
+                Ok(expression) => {
+                    for name in expression.names().into_iter().filter(|name| !known.contains(name)) {
+                        let name: String = name.chars().take(NAME_SHOWN).collect();
+                        add(format!("no set is called `{name}`"), Some(format!("there are: {}", listed())));
+                    }
+                }
+                Err(error) => add(format!("no set expression: {error}"), None),
+            }
+        }
+    }
+    wrong
+}
+
 fn pool_rules(pool: &PoolRecipe) -> Result<PoolRules> {
     let expression = |key: &str, text: &str| {
-        text.parse::<SetExpr>().map_err(|error| {
-            Failure::new(Exit::Usage, format!("pool `{}`, {key} = \"{text}\": {error}", pool.stage))
-        })
+        text.parse::<SetExpr>()
+            .map_err(|error| Failure::new(Exit::Usage, format!("pool `{}`, {key}: {error}", pool.stage)))
     };
     Ok(PoolRules {
         stage: pool.stage.clone(),

@@ -45,6 +45,10 @@ fn tasks_start_from_an_image_of_the_project() {
     project.run(&["prove"]);
     assert_eq!(project.trials().len(), 2 * trials);
     assert!(image_digests(&project).is_disjoint(&before), "{before:?}");
+
+    // A command that needs no recipe knows the bases all the same.
+    let ran = project.run(&["run", "--json", "-p", "tasks", "-a", "nop", "--job-name", "again"]).json_lines();
+    assert!(ran.iter().all(|line| line["outcome"]["failed"].is_null()), "{ran:?}");
 }
 
 /// What was seen of cheats on one base says nothing about another one under the same name.

@@ -38,6 +38,7 @@ mod real_data;
 mod reconcile;
 mod rehearsal;
 mod resume;
+mod slips;
 mod sources;
 mod tasks;
 mod traces;

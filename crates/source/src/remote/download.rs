@@ -77,9 +77,11 @@ impl Remote {
             ));
         }
         if let Some((path, sha256)) = self.store.find(&file.id).await? {
+            tracing::debug!(what = ask.what, "is in the cache");
             return Ok(Fetched { path, sha256, size: file.size });
         }
         self.online(|| ask.what.to_owned())?;
+        tracing::debug!(what = ask.what, size = file.size, "downloads");
         let part = self.store.part(&format!("{} {} {}", redacted(ask.url), file.id.text(), file.size))?;
         let longest = length(&part)?;
         let mut progress = Progress { resumed: longest > 0, longest };

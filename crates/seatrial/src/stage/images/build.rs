@@ -63,6 +63,13 @@ pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
 
 fn show(output: Output, document: &ImageBuilds) -> Result {
     let (intended, failed): (Vec<_>, Vec<_>) = document.skipped.iter().partition(|image| image.intended);
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for image in &intended {
+        *reasons.entry(image.reason.as_str()).or_default() += 1;
+    }
+    for (reason, number) in reasons {
+        output.say(format_args!("no image of its own for {}: {reason}", count(number, "task or base")));
+    }
     for image in &failed {
         output.say(format_args!("{} {}: {}", image.kind, image.key, image.reason));
     }

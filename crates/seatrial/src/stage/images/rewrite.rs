@@ -46,7 +46,9 @@ pub fn run(output: Output, project: &Project) -> Result {
     let changed = Rewrite::load(project)?.0 != Rewrite(document.bases.clone());
     artifact::store(&project.path(REWRITE), &document)?;
     for key in &pending {
-        output.say(format_args!("pending: {key}: no registry was seen to have a copy"));
+        output.say(format_args!(
+            "pending: {key}: no registry was seen to have a copy; `images mirror` makes one"
+        ));
     }
     output.stage(
         "images",
