@@ -13,11 +13,11 @@ fn trial(root: &Path, job: &str, task: &str, name: &str, reward: f64, exception:
     let exception = exception.map(|exception| json!({"exception_type": exception, "exception_message": ""}));
     let result = json!({
         "task_name": task, "trial_name": name, "started_at": "2026-03-01T10:00:00Z", "finished_at": "2026-03-01T10:00:30Z",
-        "config": {"job_id": job}, "agent_info": {"name": "coder", "version": "1", "model_info": {"name": "m", "provider": "p"}},
+        "config": {"job_id": job}, "agent_info": {"name": "openhands", "version": "1", "model_info": {"name": "m", "provider": "p"}},
         "verifier_result": {"rewards": {"reward": reward}}, "exception_info": exception,
     });
     std::fs::write(directory.join("result.json"), result.to_string()).unwrap();
-    let trajectory = json!({"schema_version": "ATIF-v1.6", "agent": {"name": "coder", "version": "1"}, "steps": [
+    let trajectory = json!({"schema_version": "ATIF-v1.6", "agent": {"name": "openhands", "version": "1"}, "steps": [
         {"step_id": 1, "source": "user", "message": "repair <calc>"},
         {"step_id": 2, "source": "agent", "message": "look", "tool_calls": [{"tool_call_id": "1", "function_name": "bash",
             "arguments": {"command": "git log --all"}}], "observation": {"results": [{"content": "calc.py\u{1b}[31m"}]}},
