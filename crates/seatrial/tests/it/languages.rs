@@ -103,7 +103,8 @@ const MOCHA: Project = Project {
              it('adds nothing at all', () => assert.equal(add(0, 0), 0));\nit.skip('knows dollars', () => {});\n",
         ),
     ],
-    bug: ("till.js", "  return a + b;", "  return a - b;"),
+    // Another bug than that of `NODE`: of equal solutions only one enters a set.
+    bug: ("till.js", "  return a + b;", "  return b;"),
     hidden: "test/till.js",
     fail_to_pass: &["adds (1) to `2`"],
     pass_to_pass: &["adds nothing at all", "knows dollars"],
