@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use fs_err as fs;
@@ -53,39 +53,49 @@ impl Unfinished {
 
     /// Makes a file in a directory. It is removed when it is dropped before it has another name.
     pub fn tempfile_in(&self, directory: impl AsRef<Path>) -> io::Result<NamedTempFile> {
+        let mut begun = begun();
         let file = self.builder.tempfile_in(directory)?;
         // A filesystem without locks has no leftovers that are known as such.
         let _ = file.as_file().try_lock();
-        remember(file.path(), None);
+        begun.remember(file.path(), None);
         Ok(file)
     }
 
     /// Makes a directory in a directory. It is removed when it is dropped before it has another name.
     pub fn tempdir_in(&self, directory: impl AsRef<Path>) -> io::Result<TempDir> {
+        let mut begun = begun();
         let made = self.builder.tempdir_in(directory)?;
         let handle = File::open(made.path()).ok().filter(|handle| handle.try_lock().is_ok());
-        remember(made.path(), handle);
+        begun.remember(made.path(), handle);
         Ok(made)
     }
 }
 
-fn remember(path: &Path, lock: Option<File>) {
-    // The working directory may change before the path is needed.
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
-    begun.paths.insert(path, lock);
-    if begun.paths.len() > begun.limit {
-        begun.paths.retain(|path, _| path.symlink_metadata().is_ok());
-        begun.limit = REMEMBERED.max(2 * begun.paths.len());
+/// Held from before something is made until it is remembered: whoever is asked to remove everything misses nothing.
+fn begun() -> MutexGuard<'static, Begun> {
+    BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Begun {
+    fn remember(&mut self, path: &Path, lock: Option<File>) {
+        // The working directory may change before the path is needed.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.paths.insert(path, lock);
+        if self.paths.len() > self.limit {
+            self.paths.retain(|path, _| path.symlink_metadata().is_ok());
+            self.limit = REMEMBERED.max(2 * self.paths.len());
+        }
     }
 }
 
-/// Removes everything that this process began and did not finish. The process has to end right after it.
+/// Removes everything that this process began and did not finish. The process has to end right after it: whoever wants to begin
+/// something more waits for that end.
 pub fn abandon() {
-    let begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
+    let begun = begun();
     for path in begun.paths.keys() {
         remove(path);
     }
+    std::mem::forget(begun);
 }
 
 /// Removes what killed programs left unfinished in a directory, and says what that was. Whatever a living process holds stays.
