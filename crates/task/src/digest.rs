@@ -44,26 +44,27 @@ pub fn digest_task(path: &Path) -> Result<TaskDigests, TaskError> {
 pub fn digest_task_and_files(path: &Path) -> Result<(TaskDigests, FileDigests), TaskError> {
     let snapshot = Snapshot::take(path)?;
     let mut files = FileDigests::new();
-    collect_files(&snapshot.root, &mut Vec::new(), &mut files);
+    each_leaf(&snapshot.root, &mut Vec::new(), &mut |path, _, node| {
+        if let Node::File { digest, .. } = node {
+            files.insert(path.to_vec(), *digest);
+        }
+    });
     Ok((digests(&snapshot, path)?, files))
 }
 
 /// Digests of files by the bytes of their paths, components joined by `/`.
 pub type FileDigests = BTreeMap<Vec<u8>, Digest>;
 
-fn collect_files(entries: &Entries, above: &mut Vec<u8>, into: &mut FileDigests) {
+/// Visits all files and links with their paths, components joined by `/`, and their names.
+fn each_leaf<'a>(entries: &'a Entries, above: &mut Vec<u8>, visit: &mut impl FnMut(&[u8], &[u8], &'a Node)) {
     for (name, node) in entries {
         let length = above.len();
         above.extend_from_slice(name);
-        match node {
-            Node::Directory(children) => {
-                above.push(b'/');
-                collect_files(children, above, into);
-            }
-            Node::File { digest, .. } => {
-                into.insert(above.clone(), *digest);
-            }
-            Node::Link { .. } => {}
+        if let Node::Directory(children) = node {
+            above.push(b'/');
+            each_leaf(children, above, visit);
+        } else {
+            visit(above, name, node);
         }
         above.truncate(length);
     }
@@ -150,23 +151,12 @@ fn verifier_digest(snapshot: &Snapshot) -> Digest {
 /// Digests a tree as [`tree_digest_of`] says. For a link that ends outside of it, `outside` gives the digest of its end,
 /// which is put behind the record of the link.
 fn tree_digest(root: &Entries, outside: &dyn Fn(&[Vec<u8>]) -> Option<Digest>) -> Digest {
-    fn collect<'a>(entries: &'a Entries, above: &mut Vec<u8>, into: &mut Vec<(Vec<u8>, &'a Node)>) {
-        for (name, node) in entries {
-            let length = above.len();
-            above.extend_from_slice(name);
-            match node {
-                Node::Directory(children) => {
-                    above.push(b'/');
-                    collect(children, above, into);
-                }
-                _ if is_litter(name) => {}
-                _ => into.push((above.clone(), node)),
-            }
-            above.truncate(length);
-        }
-    }
     let mut records = Vec::new();
-    collect(root, &mut Vec::new(), &mut records);
+    each_leaf(root, &mut Vec::new(), &mut |path, name, node| {
+        if !is_litter(name) {
+            records.push((path.to_vec(), node));
+        }
+    });
     records.sort_by(|a, b| a.0.cmp(&b.0));
     let mut stream = b"seatrial.tree/1\n".to_vec();
     let sized = |bytes: &[u8], stream: &mut Vec<u8>| {

@@ -22,9 +22,30 @@ pub struct Documents {
     pub set_aside: BTreeMap<TaskId, String>,
 }
 
+/// The documents of stages, about no task yet.
+pub fn about_nothing() -> (MaterializeDocument, CheckDocument, ProofDocument) {
+    let inputs = Inputs::new;
+    (
+        MaterializeDocument {
+            schema: MaterializeDocument::SCHEMA.into(),
+            inputs: inputs(),
+            tasks: vec![],
+            refused: vec![],
+        },
+        CheckDocument {
+            schema: CheckDocument::SCHEMA.into(),
+            inputs: inputs(),
+            tasks: vec![],
+            similar: vec![],
+        },
+        ProofDocument { schema: ProofDocument::SCHEMA.into(), inputs: inputs(), tasks: vec![] },
+    )
+}
+
 impl Documents {
     /// Documents of pools with their targets.
     pub fn new(pools: &[(&str, u64)]) -> Self {
+        let (materialized, checks, proofs) = about_nothing();
         let plan = PlanDocument {
             schema: PlanDocument::SCHEMA.into(),
             rules: "plan/1".into(),
@@ -42,28 +63,7 @@ impl Documents {
                 .collect(),
             tasks: vec![],
         };
-        Self {
-            reserves: plan.clone(),
-            plan,
-            materialized: MaterializeDocument {
-                schema: MaterializeDocument::SCHEMA.into(),
-                inputs: Inputs::new(),
-                tasks: vec![],
-                refused: vec![],
-            },
-            checks: CheckDocument {
-                schema: CheckDocument::SCHEMA.into(),
-                inputs: Inputs::new(),
-                tasks: vec![],
-                similar: vec![],
-            },
-            proofs: ProofDocument {
-                schema: ProofDocument::SCHEMA.into(),
-                inputs: Inputs::new(),
-                tasks: vec![],
-            },
-            set_aside: BTreeMap::new(),
-        }
+        Self { reserves: plan.clone(), plan, materialized, checks, proofs, set_aside: BTreeMap::new() }
     }
 
     /// Adds a task of a repository, behind all others of its kind.

@@ -12,6 +12,8 @@ use record::{
 };
 use task::{digest_task, tree_digest_of};
 
+use crate::documents::about_nothing;
+
 pub struct Project {
     pub directory: tempfile::TempDir,
     pub selection: Selection,
@@ -57,6 +59,7 @@ impl Project {
     /// Writes one task for each repository and split.
     pub fn new(tasks: &[(&str, Split)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let (materialized, checks, proofs) = about_nothing();
         let mut project = Self {
             selection: Selection {
                 schema: Selection::SCHEMA.into(),
@@ -65,23 +68,9 @@ impl Project {
                 tasks: vec![],
                 shortages: vec![],
             },
-            materialized: MaterializeDocument {
-                schema: MaterializeDocument::SCHEMA.into(),
-                inputs: Inputs::new(),
-                tasks: vec![],
-                refused: vec![],
-            },
-            checks: CheckDocument {
-                schema: CheckDocument::SCHEMA.into(),
-                inputs: Inputs::new(),
-                tasks: vec![],
-                similar: vec![],
-            },
-            proofs: ProofDocument {
-                schema: ProofDocument::SCHEMA.into(),
-                inputs: Inputs::new(),
-                tasks: vec![],
-            },
+            materialized,
+            checks,
+            proofs,
             inputs: [("seatrial.lock".to_owned(), Digest::of("lock"))].into(),
             aliases: BTreeMap::new(),
             directory,

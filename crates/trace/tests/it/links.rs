@@ -2,28 +2,15 @@
 
 use std::os::unix::fs::symlink;
 
-use trace::{
-    Advantage, ConvertOptions, Episodes, ExportOptions, Form, Input, convert, export_set, gather, merge,
-    scan, set_files,
-};
+use trace::{Episodes, ExportOptions, Input, convert, export_set, gather, merge, scan, set_files};
 
-use crate::sets::{TRAJECTORY, reward, trial};
+use crate::sets::{TRAJECTORY, forms, reward, trial};
 
 const ROW: &str = r#"{"conversations": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}],
     "task": "t", "trial_name": "n", "result": "1.0"}"#;
 
 fn row() -> String {
     format!("{}\n", ROW.replace('\n', ""))
-}
-
-fn forms() -> ConvertOptions {
-    ConvertOptions {
-        form: Form::Sft,
-        clean: Vec::new(),
-        filter: None,
-        advantage: Advantage::Std,
-        drop_constant_groups: false,
-    }
 }
 
 #[test]

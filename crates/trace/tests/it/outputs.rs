@@ -3,19 +3,9 @@
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use trace::{Advantage, ConvertOptions, ExportOptions, Form, TraceError, convert, export_set, merge};
+use trace::{ConvertOptions, ExportOptions, Form, TraceError, convert, export_set, merge};
 
-use crate::sets::{TRAJECTORY, reward, trial};
-
-fn forms() -> ConvertOptions {
-    ConvertOptions {
-        form: Form::Sft,
-        clean: Vec::new(),
-        filter: None,
-        advantage: Advantage::Std,
-        drop_constant_groups: false,
-    }
-}
+use crate::sets::{TRAJECTORY, forms, reward, trial};
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use trace::{Episodes, ExportOptions, Filter, TraceError, export_set};
+use trace::{Advantage, ConvertOptions, Episodes, ExportOptions, Filter, Form, TraceError, export_set};
 
 pub(crate) const TRAJECTORY: &str = r#"{"schema_version": "ATIF-v1.6", "agent": {"name": "coder", "version": "1",
     "model_name": "org/m-1"}, "steps": [{"step_id": 1, "source": "user", "message": "repair calc"},
@@ -162,5 +162,16 @@ fn a_continuation_leads_nowhere_else() {
         let out = temporary.path().join("rows.jsonl");
         let (report, _) = export_set(&[job], all(), false, 1, &out).unwrap();
         assert_eq!((report.rows, report.quarantined.len()), (0, 1), "{name}");
+    }
+}
+
+/// Samples of chats, nothing cleaned and nothing left out.
+pub(crate) fn forms() -> ConvertOptions {
+    ConvertOptions {
+        form: Form::Sft,
+        clean: Vec::new(),
+        filter: None,
+        advantage: Advantage::Std,
+        drop_constant_groups: false,
     }
 }
