@@ -18,7 +18,7 @@ use crate::docker::connect::{self, Connected, DockerConfig, LONG, Refusal, SHORT
 use crate::docker::container::{self, OWNER, SANDBOX};
 use crate::docker::raw;
 use crate::docker::running::{Container, Running};
-use crate::guest::{Link, PLACE, PROGRAM};
+use crate::guest::{self, Link, PLACE};
 use crate::naming::container_name;
 use crate::owner::{Life, Owner};
 use crate::{Engine, EngineImage, Limits, Root, Sandbox, SandboxError, SandboxSpec};
@@ -70,8 +70,9 @@ impl Docker {
             // Its API takes the setting and does not follow it.
             podman.then_some(OFFLINE_BUILDS),
         ];
+        let program = guest::program(NAME)?;
         let guest =
-            pack_guest().map_err(|source| SandboxError::Io { doing: "packing the guest".into(), source })?;
+            pack(program).map_err(|source| SandboxError::Io { doing: "packing the guest".into(), source })?;
         let shared = Shared {
             owner: Owner::current(),
             require_limits: config.require_limits,
@@ -254,12 +255,12 @@ impl Engine for Docker {
 }
 
 /// The guest as the daemon unpacks it into a container: one file that everybody may execute.
-fn pack_guest() -> io::Result<Vec<u8>> {
+fn pack(guest: &[u8]) -> io::Result<Vec<u8>> {
     let mut header = tar::Header::new_gnu();
     header.set_mode(0o555);
-    header.set_size(PROGRAM.len() as u64);
-    let mut builder = tar::Builder::new(Vec::with_capacity(PROGRAM.len() + 2048));
-    builder.append_data(&mut header, PLACE, PROGRAM)?;
+    header.set_size(guest.len() as u64);
+    let mut builder = tar::Builder::new(Vec::with_capacity(guest.len() + 2048));
+    builder.append_data(&mut header, PLACE, guest)?;
     builder.into_inner()
 }
 

@@ -1,9 +1,12 @@
 //! Asking the API server, which may be slow, busy, restarting, or gone.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-use kube::Error;
+use kube::api::DeleteParams;
+use kube::{Api, Error};
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::SandboxError;
@@ -63,6 +66,11 @@ impl Refusal {
         }
     }
 
+    /// Takes an object that is there already for one that was created.
+    pub(super) fn unless_there(self) -> Result<(), Self> {
+        if self.is_name_in_use() { Ok(()) } else { Err(self) }
+    }
+
     /// As an error about a sandbox that was to start.
     pub(super) fn at_start(self, name: &str) -> SandboxError {
         match self {
@@ -108,6 +116,23 @@ impl From<Error> for Refusal {
             }
             other => Self::Silence(format!("the API server does not answer: {}", chain(&other))),
         }
+    }
+}
+
+/// Deletes an object; one that is gone is no error.
+pub(super) async fn delete<K>(
+    patience: Duration,
+    api: &Api<K>,
+    name: &str,
+    parameters: &DeleteParams,
+) -> Result<(), Refusal>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    match insist(patience, || api.delete(name, parameters)).await {
+        Ok(_) => Ok(()),
+        Err(refusal) if refusal.is_not_found() => Ok(()),
+        Err(refusal) => Err(refusal),
     }
 }
 

@@ -15,7 +15,7 @@ use record::Capability;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::guest::{Link, PROGRAM};
+use crate::guest::{self, Link};
 use crate::kubernetes::api::{self, PATIENCE, Refusal, insist};
 use crate::kubernetes::attach::{self, Attached};
 use crate::kubernetes::config::KubernetesConfig;
@@ -65,6 +65,8 @@ pub(super) struct Shared {
     server: String,
     config: KubernetesConfig,
     owner: Owner,
+    /// The program that becomes process 1 of every pod.
+    guest: &'static [u8],
     pending: Semaphore,
     run: OnceCell<Run>,
     /// Whether the probe was done.
@@ -83,11 +85,7 @@ impl Kubernetes {
     /// Connects to a cluster and makes sure that it can be used. Nothing is created before the first sandbox.
     pub async fn connect(config: KubernetesConfig) -> Result<Self, SandboxError> {
         pod::check_run(&config.run)?;
-        if PROGRAM.is_empty() {
-            let reason = "this program was built without the part that runs in containers: install the static C library \
-                          (libc6-dev on Debian) and build again";
-            return Err(unavailable(reason.into()));
-        }
+        let guest = guest::program(NAME)?;
         let found = find(&config).await?;
         let namespace = config.cluster.namespace.clone().unwrap_or_else(|| found.default_namespace.clone());
         let host = found.cluster_url.host().unwrap_or_default().to_owned();
@@ -102,6 +100,7 @@ impl Kubernetes {
             server: format!("{host}:{port}"),
             config,
             owner: Owner::current(),
+            guest,
             pending: Semaphore::new(MOST_PENDING),
             run: OnceCell::new(),
             probed: OnceCell::new(),
@@ -190,7 +189,7 @@ impl Shared {
             };
             let may_wait = Instant::now() + pause < end;
             if refusal.is_name_in_use() {
-                if !self.is_deserted(spec, &own.name).await? {
+                if !self.take_over(spec, &own.name).await? {
                     own.deleted = true; // it is somebody else's
                     return Err(refusal.at_start(&spec.name));
                 }
@@ -208,8 +207,8 @@ impl Shared {
         }
     }
 
-    /// Deletes the pod of this name when a dead process, or this one, left it behind for the same sandbox.
-    async fn is_deserted(&self, spec: &SandboxSpec, name: &str) -> Result<bool, SandboxError> {
+    /// Deletes the pod of this name, or finds it gone, when a dead process, or this one, left it behind for the same sandbox.
+    async fn take_over(&self, spec: &SandboxSpec, name: &str) -> Result<bool, SandboxError> {
         let pods = self.pods();
         let found = match insist(PATIENCE, || pods.get(name)).await {
             Ok(found) => found,
@@ -285,7 +284,7 @@ impl Shared {
             sleep(FIRST_PAUSE).await;
         };
         let start = |reason: String| SandboxError::Start { name: spec.name.clone(), reason };
-        attach::send_guest(&mut input, PROGRAM)
+        attach::send_guest(&mut input, self.guest)
             .await
             .map_err(|error| start(format!("sending the guest in: {error}")))?;
         match Link::open(input, output, ARRIVAL).await {
@@ -343,7 +342,7 @@ impl Shared {
             deleted: false,
         };
         let mut wanted =
-            pod::pod(spec, image, &self.config, &self.owner, Some(&run.lease.reference), PROGRAM.len());
+            pod::pod(spec, image, &self.config, &self.owner, Some(&run.lease.reference), self.guest.len());
         if user.is_some() {
             pod::run_as_root(&mut wanted);
         }

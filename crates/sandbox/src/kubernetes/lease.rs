@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::SandboxError;
-use crate::kubernetes::api::{PATIENCE, Refusal, insist};
+use crate::kubernetes::api::{PATIENCE, delete, insist};
 use crate::kubernetes::pod::{OWNER, RUN, of_run};
 use crate::owner::Owner;
 use crate::removal;
@@ -101,11 +101,8 @@ impl Drop for RunLease {
         let (client, namespace, name) = (self.client.clone(), self.namespace.clone(), self.name.clone());
         removal::aside(async move {
             let api: Api<Lease> = Api::namespaced(client, &namespace);
-            let parameters = DeleteParams::default();
-            match insist(LAST_WORDS, || api.delete(&name, &parameters)).await {
-                Ok(_) => {}
-                Err(refusal) if refusal.is_not_found() => {}
-                Err(refusal) => tracing::warn!(?refusal, name, "a run's lease was not deleted"),
+            if let Err(refusal) = delete(LAST_WORDS, &api, &name, &DeleteParams::default()).await {
+                tracing::warn!(?refusal, name, "a run's lease was not deleted");
             }
         });
     }
@@ -114,11 +111,4 @@ impl Drop for RunLease {
 /// The present moment in the form of the API.
 fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
-}
-
-impl Refusal {
-    /// Takes an object that is there already for one that was created.
-    pub(super) fn unless_there(self) -> Result<(), Self> {
-        if self.is_name_in_use() { Ok(()) } else { Err(self) }
-    }
 }

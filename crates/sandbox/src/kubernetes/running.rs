@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::door::Doors;
 use crate::guest::Link;
-use crate::kubernetes::api::{PATIENCE, Refusal, insist};
+use crate::kubernetes::api::{self, PATIENCE, Refusal};
 use crate::kubernetes::attach::Attached;
 use crate::kubernetes::state::{self, State};
 use crate::kubernetes::watch::{Listener, Seen};
@@ -64,13 +64,13 @@ pub(super) async fn delete(
     name: &str,
     uid: Option<&str>,
 ) -> Result<(), Refusal> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let preconditions =
         uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
     let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
-    match insist(PATIENCE, || api.delete(name, &parameters)).await {
-        Ok(_) | Err(Refusal::Status { code: 404 | 409, .. }) => Ok(()),
-        Err(refusal) => Err(refusal),
+    match api::delete(PATIENCE, &pods, name, &parameters).await {
+        Err(Refusal::Status { code: 409, .. }) => Ok(()),
+        other => other,
     }
 }
 

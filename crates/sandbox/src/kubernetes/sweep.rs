@@ -6,13 +6,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, ListParams, ObjectList};
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::SandboxError;
-use crate::kubernetes::api::{PATIENCE, Refusal, insist};
+use crate::kubernetes::api::{self, PATIENCE, insist};
 use crate::kubernetes::engine::Kubernetes;
 use crate::kubernetes::lease::DURATION;
 use crate::kubernetes::pod::{OWNER, RUN, of_run};
@@ -55,10 +55,9 @@ impl Kubernetes {
     /// process is alive.
     pub async fn look(&self, run: Option<&str>) -> Result<Vec<Found>, SandboxError> {
         let (client, namespace) = (&self.shared.client, &self.shared.namespace);
-        let pods: ObjectList<Pod> = list(&Api::namespaced(client.clone(), namespace), run).await?;
-        let leases: ObjectList<Lease> = list(&Api::namespaced(client.clone(), namespace), run).await?;
-        let policies: ObjectList<NetworkPolicy> =
-            list(&Api::namespaced(client.clone(), namespace), run).await?;
+        let pods: Vec<Pod> = list(&Api::namespaced(client.clone(), namespace), run).await?;
+        let leases: Vec<Lease> = list(&Api::namespaced(client.clone(), namespace), run).await?;
+        let policies: Vec<NetworkPolicy> = list(&Api::namespaced(client.clone(), namespace), run).await?;
         let mut runs: BTreeMap<String, Run> = BTreeMap::new();
         for lease in &leases {
             if let Some(run) = lease.labels().get(RUN) {
@@ -93,6 +92,7 @@ impl Kubernetes {
         let (client, namespace) = (&self.shared.client, &self.shared.namespace);
         let (removed, kept): (Vec<_>, Vec<_>) =
             self.look(run).await?.into_iter().partition(|found| found.kept.is_none());
+        let whole = DeleteParams::default();
         for Found { run, pods, .. } in &removed {
             let doing = |what: &str| format!("removing {what} of run {run}");
             for pod in pods {
@@ -101,11 +101,11 @@ impl Kubernetes {
                     .map_err(|refusal| refusal.doing(&doing("a pod")))?;
             }
             let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), namespace);
-            delete_object(&policies, &of_run(run))
+            api::delete(PATIENCE, &policies, &of_run(run), &whole)
                 .await
                 .map_err(|refusal| refusal.doing(&doing("the policy")))?;
             let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-            delete_object(&leases, &of_run(run))
+            api::delete(PATIENCE, &leases, &of_run(run), &whole)
                 .await
                 .map_err(|refusal| refusal.doing(&doing("the lease")))?;
         }
@@ -126,42 +126,23 @@ impl Kubernetes {
     }
 }
 
-async fn list<K>(api: &Api<K>, run: Option<&str>) -> Result<ObjectList<K>, SandboxError>
+/// The objects of all runs, or of one.
+async fn list<K>(api: &Api<K>, run: Option<&str>) -> Result<Vec<K>, SandboxError>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
     let label = run.map_or_else(|| RUN.to_owned(), |run| format!("{RUN}={run}"));
     let mut parameters = ListParams::default().labels(&label).limit(PAGE);
-    let mut all: Option<ObjectList<K>> = None;
+    let mut all = Vec::new();
     loop {
         let page = insist(PATIENCE, || api.list(&parameters))
             .await
             .map_err(|refusal| refusal.doing("listing objects"))?;
-        let next = page.metadata.continue_.clone().filter(|next| !next.is_empty());
-        match &mut all {
-            Some(all) => all.items.extend(page.items),
-            None => all = Some(page),
+        all.extend(page.items);
+        match page.metadata.continue_.filter(|next| !next.is_empty()) {
+            Some(next) => parameters = parameters.continue_token(&next),
+            None => return Ok(all),
         }
-        match (next, all.take()) {
-            (Some(next), listed) => {
-                parameters = parameters.continue_token(&next);
-                all = listed;
-            }
-            (None, Some(listed)) => return Ok(listed),
-            (None, None) => unreachable!("a page was just put there"),
-        }
-    }
-}
-
-async fn delete_object<K>(api: &Api<K>, name: &str) -> Result<(), Refusal>
-where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
-{
-    let parameters = DeleteParams::default();
-    match insist(PATIENCE, || api.delete(name, &parameters)).await {
-        Ok(_) => Ok(()),
-        Err(refusal) if refusal.is_not_found() => Ok(()),
-        Err(refusal) => Err(refusal),
     }
 }
 
