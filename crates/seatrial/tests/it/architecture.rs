@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The floors from the bottom up. A room may know rooms on floors below its own.
 const FLOORS: [&[&str]; 11] = [
-    &["ident", "page", "corpus", "rehearsal", "scripted"],
+    &["ident", "page", "column", "corpus", "rehearsal", "scripted"],
     &["artifact"],
     &["record"],
     &["job"],
@@ -29,7 +29,7 @@ const HEAVY: [(&str, &[&str]); 9] = [
     ("hyper", &["scripted"]),
     ("minijinja", &["agent"]),
     ("clap", &["seatrial"]),
-    ("parquet", &["source", "dataset", "trace", "rehearsal"]),
+    ("parquet", &["column", "source", "dataset", "trace", "rehearsal"]),
     ("seccompiler", &["sandbox"]),
 ];
 

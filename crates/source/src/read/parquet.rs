@@ -5,18 +5,14 @@
 //! own row and not of the whole batch.
 
 use std::fs::File;
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use column::{OpenError, ValueBudget};
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as PhysicalType};
-use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, RowGroupReader};
-use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, SchemaDescriptor};
 use serde_json::Value;
 
@@ -27,7 +23,7 @@ use super::{FieldFault, Place, ROW_LIMIT, Row, RowProblem};
 /// How many rows are decoded at a time: few enough that their buffers are taken from memory that is warm already.
 const BATCH: usize = 512;
 
-/// The most values of a column of lists that are decoded for one batch. A few bytes can stand for billions of them.
+/// The most values of a column of lists that are decoded for one batch.
 const BATCH_VALUES: u64 = 1 << 24;
 
 /// What is known of a Parquet file once it has been read to its end.
@@ -73,15 +69,13 @@ enum Kind {
 }
 
 /// Reads rows and hands each over with its place. A wanted column that the file does not have leaves its cells empty.
-///
-/// The crate below takes some damage for granted not to be there and panics; that ends here, as a broken document.
 pub(crate) fn read_parquet(
     file: File,
     names: &'static [&'static str],
     sink: &mut dyn FnMut(Place, Result<Row, FieldFault>),
 ) -> Result<ParquetFacts, RawError> {
-    std::panic::catch_unwind(AssertUnwindSafe(|| read_groups(file, names, sink)))
-        .unwrap_or_else(|_| Err(RawError::Document("is damaged: its directory contradicts itself".into())))
+    let damaged = || RawError::Document("is damaged: its parts contradict each other".into());
+    column::guarded(|| read_groups(file, names, sink), damaged)
 }
 
 fn read_groups(
@@ -89,21 +83,11 @@ fn read_groups(
     names: &'static [&'static str],
     sink: &mut dyn FnMut(Place, Result<Row, FieldFault>),
 ) -> Result<ParquetFacts, RawError> {
-    let size = file.metadata()?.len();
-    let reader = SerializedFileReader::new(file).map_err(|error| broken("is no Parquet file", &error))?;
+    let reader = column::open(file).map_err(|error| match error {
+        OpenError::Format(error) => broken("is no Parquet file", &error),
+        outside @ OpenError::Outside(_) => RawError::Document(outside.to_string()),
+    })?;
     let (columns, others) = wanted_columns(reader.metadata().file_metadata().schema_descr(), names)?;
-    let inside = |start: i64, length: i64| {
-        let end = u64::try_from(start).ok().zip(u64::try_from(length).ok());
-        end.and_then(|(start, length)| start.checked_add(length)).is_some_and(|end| end <= size)
-    };
-    let chunks = reader.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns);
-    for chunk in chunks {
-        let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
-        if !inside(start, chunk.compressed_size()) || !inside(chunk.data_page_offset(), 0) {
-            let column = chunk.column_path().string();
-            return Err(RawError::Document(format!("is damaged: column `{column}` lies outside the file")));
-        }
-    }
     let mut rows = 0;
     for number in 0..reader.num_row_groups() {
         let group = reader
@@ -249,24 +233,23 @@ type Cell = Result<Value, RowProblem>;
 struct Decoder<'c> {
     column: &'c Column,
     reader: ColumnReader,
-    /// How many more values may be decoded for the batch at hand.
-    left: Arc<AtomicU64>,
+    budget: ValueBudget,
 }
 
 impl<'c> Decoder<'c> {
     fn new(column: &'c Column, description: ColumnDescPtr, pages: Box<dyn PageReader>) -> Self {
-        let left = Arc::new(AtomicU64::new(BATCH_VALUES));
+        let budget = ValueBudget::new(BATCH_VALUES);
         let pages = match column.list {
             // One value a row, and the rows of a batch are counted.
             None => pages,
-            Some(_) => Box::new(BoundedPages { pages, left: Arc::clone(&left) }),
+            Some(_) => budget.bound(pages, format!("elements in the lists of {BATCH} rows")),
         };
-        Self { column, reader: get_column_reader(description, pages), left }
+        Self { column, reader: get_column_reader(description, pages), budget }
     }
 
     /// The next cells, one a row.
     fn read(&mut self, rows: usize) -> Result<Cells<'c>, ParquetError> {
-        self.left.store(BATCH_VALUES, Ordering::Relaxed);
+        self.budget.renew();
         let mut levels = Levels::default();
         let values = match (&mut self.reader, self.column.kind) {
             (ColumnReader::ByteArrayColumnReader(reader), _) => {
@@ -380,50 +363,6 @@ impl Levels {
         let (definition, repetition) = (&mut self.definition, &mut self.repetition);
         reader.read_records(rows, Some(definition), Some(repetition), &mut values)?;
         Ok(Box::new(values.into_iter().map(convert)))
-    }
-}
-
-/// The pages of a column of lists, as long as they do not claim more values than a batch may have.
-struct BoundedPages {
-    pages: Box<dyn PageReader>,
-    left: Arc<AtomicU64>,
-}
-
-impl PageReader for BoundedPages {
-    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
-        let page = self.pages.get_next_page()?;
-        let values = match &page {
-            Some(page @ (Page::DataPage { .. } | Page::DataPageV2 { .. })) => u64::from(page.num_values()),
-            _ => 0,
-        };
-        match self.left.load(Ordering::Relaxed).checked_sub(values) {
-            Some(left) => self.left.store(left, Ordering::Relaxed),
-            None => {
-                let detail = format!("more than {BATCH_VALUES} elements in the lists of {BATCH} rows");
-                return Err(ParquetError::General(detail));
-            }
-        }
-        Ok(page)
-    }
-
-    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
-        self.pages.peek_next_page()
-    }
-
-    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
-        self.pages.skip_next_page()
-    }
-
-    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
-        self.pages.at_record_boundary()
-    }
-}
-
-impl Iterator for BoundedPages {
-    type Item = Result<Page, ParquetError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.get_next_page().transpose()
     }
 }
 

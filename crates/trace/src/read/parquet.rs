@@ -1,21 +1,18 @@
 //! Rows as Parquet, read below the level of Arrow types: there every kind of text column is the same.
 
 use std::fs::File;
-use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use column::ValueBudget;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use job::python_float;
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
-use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader};
-use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::convert::{messages, role_of, truth};
@@ -29,7 +26,7 @@ use crate::write::Column;
 /// So many rows are decoded at a time.
 const BATCH: usize = 64;
 
-/// The most messages that are decoded for one batch. A few bytes can stand for billions of them.
+/// The most messages that are decoded for one batch.
 const BATCH_MESSAGES: u64 = 1 << 22;
 
 /// What a leaf of the file is to us.
@@ -65,7 +62,7 @@ struct Leaf {
     element: i16,
 }
 
-/// Reads a file. What the decoder takes for granted not to be there and panics at becomes a message.
+/// Reads a file.
 pub(super) fn read(
     path: &Path,
     file: File,
@@ -74,8 +71,10 @@ pub(super) fn read(
     sink: &mut Sink<'_>,
 ) -> Result<(), TraceError> {
     let damaged = |detail: String| TraceError::NotTraces { path: path.to_owned(), detail };
-    std::panic::catch_unwind(AssertUnwindSafe(|| groups(path, file, wanted, report, sink)))
-        .unwrap_or_else(|_| Err(damaged("is damaged: its parts contradict each other".into())))
+    column::guarded(
+        || groups(path, file, wanted, report, sink),
+        || damaged("is damaged: its parts contradict each other".into()),
+    )
 }
 
 fn groups(
@@ -86,8 +85,7 @@ fn groups(
     sink: &mut Sink<'_>,
 ) -> Result<(), TraceError> {
     let broken = |detail: String| TraceError::NotTraces { path: path.to_owned(), detail };
-    let reader =
-        SerializedFileReader::new(file).map_err(|error| broken(format!("is no Parquet file: {error}")))?;
+    let reader = column::open(file).map_err(|error| broken(error.to_string()))?;
     let leaves = leaves(reader.metadata().file_metadata().schema_descr(), wanted, report).map_err(broken)?;
     let mut at = 0;
     for number in 0..reader.num_row_groups() {
@@ -229,8 +227,7 @@ fn kind(leaf: &ColumnDescriptor) -> Option<Kind> {
 struct Decoder<'l> {
     leaf: &'l Leaf,
     reader: ColumnReader,
-    /// How many more values may be decoded for the batch at hand.
-    left: Arc<AtomicU64>,
+    budget: ValueBudget,
 }
 
 /// One value, or why it is none.
@@ -238,16 +235,16 @@ type Cell = Result<Option<Text>, String>;
 
 impl<'l> Decoder<'l> {
     fn new(leaf: &'l Leaf, group: &dyn RowGroupReader) -> Result<Self, ParquetError> {
-        let left = Arc::new(AtomicU64::new(BATCH_MESSAGES));
+        let budget = ValueBudget::new(BATCH_MESSAGES);
         let pages = group.get_column_page_reader(leaf.index)?;
-        let pages = Box::new(BoundedPages { pages, left: Arc::clone(&left) });
+        let pages = budget.bound(pages, format!("messages in {BATCH} rows"));
         let description = group.metadata().column(leaf.index).column_descr_ptr();
-        Ok(Self { leaf, reader: get_column_reader(description, pages), left })
+        Ok(Self { leaf, reader: get_column_reader(description, pages), budget })
     }
 
     /// The cells of the next rows: one a row, or for messages as many as there are.
     fn read(&mut self, rows: usize) -> Result<Vec<Vec<Cell>>, ParquetError> {
-        self.left.store(BATCH_MESSAGES, Ordering::Relaxed);
+        self.budget.renew();
         let leaf = self.leaf;
         match &mut self.reader {
             ColumnReader::ByteArrayColumnReader(reader) => cells(reader, leaf, rows, |bytes: &ByteArray| {
@@ -388,56 +385,12 @@ fn put(part: Part, cells: Vec<Cell>, row: &mut Row, report: &mut ReadReport) -> 
     Ok(())
 }
 
-/// The pages of a column, as long as they do not claim more values than a batch may have.
-struct BoundedPages {
-    pages: Box<dyn PageReader>,
-    left: Arc<AtomicU64>,
-}
-
-impl PageReader for BoundedPages {
-    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
-        let page = self.pages.get_next_page()?;
-        let values = match &page {
-            Some(page @ (Page::DataPage { .. } | Page::DataPageV2 { .. })) => u64::from(page.num_values()),
-            _ => 0,
-        };
-        match self.left.load(Ordering::Relaxed).checked_sub(values) {
-            Some(left) => self.left.store(left, Ordering::Relaxed),
-            None => {
-                let detail = format!("more than {BATCH_MESSAGES} messages in {BATCH} rows");
-                return Err(ParquetError::General(detail));
-            }
-        }
-        Ok(page)
-    }
-
-    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
-        self.pages.peek_next_page()
-    }
-
-    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
-        self.pages.skip_next_page()
-    }
-
-    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
-        self.pages.at_record_boundary()
-    }
-}
-
-impl Iterator for BoundedPages {
-    type Item = Result<Page, ParquetError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.get_next_page().transpose()
-    }
-}
-
 /// Whether a file has a column.
 pub(super) fn has_column(file: File, name: &str) -> bool {
-    let look = AssertUnwindSafe(|| {
-        let reader = SerializedFileReader::new(file).ok()?;
+    let look = || {
+        let reader = column::open(file).ok()?;
         let schema = reader.metadata().file_metadata().schema_descr();
         Some(schema.root_schema().get_fields().iter().any(|field| field.name() == name))
-    });
-    std::panic::catch_unwind(look).ok().flatten().unwrap_or(false)
+    };
+    column::guarded(|| look().ok_or(()), || ()).unwrap_or(false)
 }

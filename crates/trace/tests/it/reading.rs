@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
 use trace::{Columns, ReadReport, Row, RowSet, Wanted, read_rows, set_files};
 
 fn read(path: &Path) -> (Vec<Row>, ReadReport) {
@@ -151,5 +152,43 @@ fn real_trajectories_of_other_agents() {
         let out = temporary.path().join("one.jsonl");
         let (report, _) = trace::export_set(&[trajectories.join(file)], options, false, 1, &out).unwrap();
         assert_eq!((report.exported, report.rows), (1, 1), "{file}: {report:?}");
+    }
+}
+
+/// A set of a few rows, as the bytes of a Parquet file.
+fn small_set() -> Vec<u8> {
+    let temporary = tempfile::tempdir().unwrap();
+    let text = "{\"conversations\":[{\"content\":\"a\",\"role\":\"user\"},{\"content\":\"b\",\"role\":\"assistant\"}],\
+                \"agent\":\"x\",\"result\":\"1.0\"}\n{\"conversations\":[],\"task\":\"t\"}\n";
+    let (rows, _) = read(&lines(temporary.path(), text.as_bytes()));
+    let path = temporary.path().join("set.parquet");
+    let mut set = RowSet::create(&path, Columns::field(true, true, true), 1 << 20).unwrap();
+    for row in rows {
+        set.write(row).unwrap();
+    }
+    set.finish().unwrap();
+    std::fs::read(path).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn damaged_files_never_harm(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)
+    ) {
+        static WHOLE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+        let mut bytes = WHOLE.get_or_init(small_set).clone();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("x.parquet");
+        std::fs::write(&path, bytes).unwrap();
+        // Whatever is read or refused, the reader comes back.
+        for wanted in [Wanted::Rows, Wanted::Facts] {
+            let _ = read_rows(std::slice::from_ref(&path), wanted, &mut |_, _| Ok(()));
+        }
     }
 }
