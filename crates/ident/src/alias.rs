@@ -15,7 +15,7 @@ pub enum AliasError {
     #[error(transparent)]
     Repo(#[from] RepoKeyError),
     /// One old name with two new ones.
-    #[error("alias `{old}` points at both `{first}` and `{second}`")]
+    #[error("alias `{old}` points at both `{first}` and `{second}`; keep one of them")]
     Conflict {
         /// The old key.
         old: RepoKey,
@@ -25,8 +25,8 @@ pub enum AliasError {
         second: RepoKey,
     },
     /// Following the aliases never ends.
-    #[error("the aliases form a circle through `{0}`")]
-    Cycle(RepoKey),
+    #[error("the aliases form a circle, {}; remove one of them", circle(.0))]
+    Cycle(Vec<RepoKey>),
 }
 
 impl AliasTable {
@@ -53,7 +53,8 @@ impl AliasTable {
                 end = next;
                 steps += 1;
                 if steps > direct.len() {
-                    return Err(AliasError::Cycle(old.clone()));
+                    // By now the walk has long been inside the circle.
+                    return Err(AliasError::Cycle(circle_through(&direct, end)));
                 }
             }
             resolved.insert(old.clone(), end.clone());
@@ -65,6 +66,22 @@ impl AliasTable {
     pub fn canonical(&self, key: RepoKey) -> RepoKey {
         self.0.get(&key).cloned().unwrap_or(key)
     }
+}
+
+/// The keys of a circle, the smallest first.
+fn circle_through(direct: &BTreeMap<RepoKey, RepoKey>, inside: &RepoKey) -> Vec<RepoKey> {
+    let next = |key: &RepoKey| direct.get(key).cloned();
+    let mut keys: Vec<RepoKey> =
+        std::iter::successors(next(inside), |key| next(key).filter(|_| key != inside)).collect();
+    let first = keys.iter().enumerate().min_by_key(|(_, key)| *key).map_or(0, |(at, _)| at);
+    keys.rotate_left(first);
+    keys
+}
+
+/// Shows a circle once around.
+fn circle(keys: &[RepoKey]) -> String {
+    let around = keys.iter().chain(keys.first());
+    around.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" -> ")
 }
 
 #[cfg(test)]
@@ -80,7 +97,13 @@ mod tests {
 
     #[test]
     fn circles_and_contradictions_are_refused() {
-        assert!(matches!(AliasTable::new([("a/x", "b/x"), ("b/x", "a/x")]), Err(AliasError::Cycle(_))));
+        // What leads into a circle is no part of it.
+        let circle =
+            AliasTable::new([("a/x", "d/x"), ("d/x", "c/x"), ("c/x", "b/x"), ("b/x", "d/x")]).unwrap_err();
+        assert_eq!(
+            circle.to_string(),
+            "the aliases form a circle, `b/x` -> `d/x` -> `c/x` -> `b/x`; remove one of them"
+        );
         assert!(matches!(
             AliasTable::new([("a/x", "b/x"), ("a/x", "c/x")]),
             Err(AliasError::Conflict { .. })

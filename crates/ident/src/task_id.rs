@@ -35,6 +35,17 @@ pub enum TaskIdError {
         /// The first such character.
         character: char,
     },
+    /// A character that shells act on: scripts of others loop over task directories, and not all of them quote.
+    #[error("task id {id:?} holds {character:?}, which shells act on")]
+    Shell {
+        /// The id as given.
+        id: String,
+        /// The first such character.
+        character: char,
+    },
+    /// The name of a device on some systems, with or without an ending.
+    #[error("task id {0:?} is the name of a device on some systems")]
+    Device(String),
     /// Only dots: a name that file systems treat as a direction.
     #[error("task id {0:?} consists of dots only")]
     Dots(String),
@@ -65,6 +76,12 @@ impl TaskId {
         if let Some(character) = id.chars().find(|&c| forbidden(c) || is_invisible(c)) {
             return Err(TaskIdError::Character { id, character });
         }
+        if let Some(character) = id.chars().find(|c| matches!(c, '$' | '`' | ';' | '&')) {
+            return Err(TaskIdError::Shell { id, character });
+        }
+        if is_device(&id) {
+            return Err(TaskIdError::Device(id));
+        }
         if id.chars().all(|c| c == '.') {
             return Err(TaskIdError::Dots(id));
         }
@@ -86,6 +103,14 @@ impl TaskId {
 /// Format characters that change how text is shown without being seen: direction overrides, joiners, BOM.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Names that Windows gives to devices, whatever ending stands behind them.
+fn is_device(id: &str) -> bool {
+    let name = id.split('.').next().unwrap_or(id).trim_end().to_ascii_lowercase();
+    let numbered = |name: &str| matches!(name.as_bytes(), [b'1'..=b'9']);
+    matches!(name.as_str(), "con" | "prn" | "aux" | "nul")
+        || ["com", "lpt"].iter().any(|port| name.strip_prefix(port).is_some_and(numbered))
 }
 
 impl fmt::Display for TaskId {
@@ -138,6 +163,8 @@ mod tests {
             "oauthlib__oauthlib.1fd52536.combine_file__09vlzwgc",
             "pdfminer__pdfminer.six.1a8bd2f7.pr_12",
             "a",
+            "concat__x.0123abcd.pr_1",
+            "com10",
         ] {
             assert_eq!(TaskId::new(id).unwrap().as_str(), id);
         }
@@ -163,6 +190,13 @@ mod tests {
             "a.",
             "a\u{202e}b",
             "c:d",
+            "$(id)",
+            "`id`",
+            "a;b",
+            "a&b",
+            "con",
+            "NUL.txt",
+            "lpt1",
             &long,
         ] {
             assert!(TaskId::new(id).is_err(), "{id:?} was accepted");

@@ -87,7 +87,8 @@ fn the_id_names_the_repository_whatever_its_letters_and_dots() {
 
 #[test]
 fn hostile_ids_are_refused_before_they_name_anything() {
-    let hostile = ["../x", "a/b", "a\0b", "a\nb", "-rf", "", "..", " a "];
+    let hostile =
+        ["../x", "a/b", "a\0b", "a\nb", "-rf", "", "..", " a ", "con", "a:b", "$(id)", "`id`", "a;b"];
     let rows = hostile.iter().map(|id| candidate(id)).collect();
     let Err(PlanError::Input(errors)) = plan(&input(rows, 1, 9)) else { panic!("hostile ids were accepted") };
     let refused = errors.0.iter().filter(|error| matches!(error, InputError::TaskId(_))).count();
