@@ -112,7 +112,14 @@ pub(crate) async fn gather(
             && spec.role == SourceRole::Tasks
         {
             let (manifest, _) = crate::load::manifest(spec, input, dataset.as_deref())?;
-            *fetched = crate::git_tasks::gather(spec, &manifest.tasks, terms).await?;
+            let (directories, anew) = crate::git_tasks::gather(spec, &manifest.tasks, terms).await?;
+            *fetched = directories;
+            if let Some(first) = anew.first() {
+                let number = anew.len();
+                gathered.notes.push(format!(
+                    "fetched task directories that had changed since, and were fetched anew: {number} (`{first}` first)"
+                ));
+            }
         }
         return Ok(gathered);
     }

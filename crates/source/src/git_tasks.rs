@@ -1,7 +1,8 @@
 //! Task directories that a manifest places in git repositories of the code host.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ident::{Digest, TaskId};
 
@@ -10,19 +11,21 @@ use crate::gather::{Terms, remote};
 use crate::hub_tasks::{PlacedFile, assemble};
 use crate::manifest::{GitPlace, ListedTask};
 use crate::remote::{CodeHost, ContentId, RepoFile, TreeEntry, is_commit};
+use crate::rows::hash_tree;
 use crate::spec::SourceSpec;
 
 /// Directories of one commit that were listed, by their path. Tasks lie side by side, and few directories hold them.
 type Listed = BTreeMap<String, Vec<TreeEntry>>;
 
-/// Fetches the directories of the tasks that lie in repositories. One that is here already is taken when the lock
-/// tells its digest, which it is held against: a commit never means anything else.
+/// Fetches the directories of the tasks that lie in repositories, and gives the ids of those that were here and had to
+/// be fetched anew. One that is here already is taken when it is what the lock says: a commit never means anything else.
 pub(crate) async fn gather(
     spec: &SourceSpec,
     tasks: &[ListedTask],
     terms: Terms<'_>,
-) -> Result<BTreeMap<TaskId, PathBuf>, SourceError> {
+) -> Result<(BTreeMap<TaskId, PathBuf>, Vec<TaskId>), SourceError> {
     let mut fetched = BTreeMap::new();
+    let mut anew = Vec::new();
     let mut listed: BTreeMap<(String, String), Listed> = BTreeMap::new();
     for task in tasks {
         let Some(place) = &task.repository else { continue };
@@ -31,8 +34,14 @@ pub(crate) async fn gather(
             .remote
             .store
             .directory("task-dirs", &Digest::of(format!("git {repo}@{commit} {path}")).hex());
-        let pinned = terms.locked.is_some_and(|locked| locked.files.contains_key(task.id.as_str()));
-        if !(pinned && root.is_dir()) {
+        let pinned = terms.locked.and_then(|locked| locked.files.get(task.id.as_str()));
+        let here = pinned.filter(|_| root.is_dir());
+        let as_locked = match here {
+            Some(locked) => has_digest(&root, locked.sha256, terms).await,
+            None => false,
+        };
+        if !as_locked {
+            anew.extend(here.map(|_| task.id.clone()));
             let host = CodeHost::new(terms.remote, &repo);
             let listed = listed.entry((repo.clone(), commit.clone())).or_default();
             let files = files(spec, task, host, &commit, &path, listed).await?;
@@ -43,7 +52,15 @@ pub(crate) async fn gather(
         }
         fetched.insert(task.id.clone(), root);
     }
-    Ok(fetched)
+    Ok((fetched, anew))
+}
+
+/// Whether a fetched directory is still what the lock says. Whatever keeps it from being read is a reason to fetch it
+/// anew.
+async fn has_digest(root: &Path, locked: Digest, terms: Terms<'_>) -> bool {
+    let (root, known) = (root.to_owned(), Arc::clone(terms.remote.store.known()));
+    let found = tokio::task::spawn_blocking(move || hash_tree(&root, Some(&known))).await;
+    matches!(found, Ok(Ok((digest, _))) if digest == locked)
 }
 
 /// A directory of a repository at a commit.

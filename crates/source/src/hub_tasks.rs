@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fs_err as fs;
 use futures_util::{StreamExt, TryStreamExt};
@@ -10,11 +11,16 @@ use record::SourceRole;
 
 use crate::SourceError;
 use crate::gather::{Content, Gathered, Terms, list_file, names_file, remote};
+use crate::lock::LockedSource;
 use crate::remote::{ContentId, Hub, RemoteError, RepoFile};
+use crate::rows::are_as_locked;
 use crate::spec::SourceSpec;
 
 /// How many small files are fetched at once.
 const CONCURRENCY: usize = 8;
+
+/// What is told of a cache that somebody has written to.
+const FETCHED_ANEW: &str = "fetched task directories had changed since, and were fetched anew";
 
 /// Name of the list of ids in the lock.
 const NAMES: &str = "names";
@@ -41,12 +47,18 @@ pub(crate) async fn gather(
         }
     }
     let root = store.directory("task-dirs", &Digest::of(format!("{}@{commit}", spec.place.origin())).hex());
-    if spec.role == SourceRole::Tasks && terms.taken_as_locked().is_some() && root.is_dir() {
-        let content = Content::Directory { root, prefix: String::new() };
-        return Ok(Gathered { revision: Some(commit), content, notes: Vec::new() });
+    let mut notes = Vec::new();
+    if spec.role == SourceRole::Tasks
+        && let Some(locked) = terms.taken_as_locked()
+        && root.is_dir()
+    {
+        if holds_as_locked(&root, locked, terms).await {
+            let content = Content::Directory { root, prefix: String::new() };
+            return Ok(Gathered { revision: Some(commit), content, notes });
+        }
+        notes.push(FETCHED_ANEW.to_owned());
     }
     let listing = hub.files(&commit).await.map_err(|source| remote(spec, source))?;
-    let mut notes = Vec::new();
     if listing.local {
         notes.push(
             "the list of tasks is that of the local copy, which may lack some; \
@@ -77,6 +89,14 @@ pub(crate) async fn gather(
         Content::Directory { root, prefix: String::new() }
     };
     Ok(Gathered { revision: Some(commit), content, notes })
+}
+
+/// Whether fetched directories are still what the lock says. Whatever keeps them from being read is a reason to fetch
+/// them anew.
+async fn holds_as_locked(root: &Path, locked: &LockedSource, terms: Terms<'_>) -> bool {
+    let (root, locked, known) = (root.to_owned(), locked.clone(), Arc::clone(terms.remote.store.known()));
+    let found = tokio::task::spawn_blocking(move || are_as_locked(&root, &locked, Some(&known))).await;
+    matches!(found, Ok(Ok(true)))
 }
 
 /// What a repository holds below a directory.

@@ -158,7 +158,8 @@ pub fn load(spec: &SourceSpec, base: &Path, reading: &Reading) -> Result<Records
     load_gathered(spec, gathered, reading, None)
 }
 
-/// Reads what was gathered of a source. Files that are `known` and have not changed are not hashed.
+/// Reads what was gathered of a source. Files and directories that are `known` and have not changed are
+/// not hashed.
 pub(crate) fn load_gathered(
     spec: &SourceSpec,
     gathered: Gathered,
@@ -291,7 +292,9 @@ impl Location<'_> {
         prefix: &str,
         report: LoadReport,
     ) -> Result<Loaded<TaskDirectory>, SourceError> {
-        let hashed = hash_task_directories(&rows).map_err(|source| self.io(Path::new(prefix), source))?;
+        let known = self.known.map(Arc::as_ref);
+        let hashed =
+            hash_task_directories(&rows, known).map_err(|source| self.io(Path::new(prefix), source))?;
         let files = hashed
             .into_iter()
             .map(|(id, sha256, size)| (format!("{prefix}{id}"), LockedFile { sha256, size, rows: 1 }));

@@ -1,4 +1,4 @@
-//! Digests of files that were hashed before, while nothing about the files has changed since.
+//! Digests of files and task directories that were hashed before, while nothing about them has changed since.
 
 use std::fs::Metadata;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ pub(crate) struct KnownDigests {
     anew: bool,
 }
 
-/// What a file was like at one time: everything that changes when somebody writes to it, or puts another in its place.
+/// What a file or a directory was like at one time: everything that changes when somebody writes to it, or puts another in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp {
     text: String,
@@ -43,8 +43,7 @@ pub(crate) struct KnownDigest {
 impl Stamp {
     /// The stamp of a file now.
     pub(crate) fn of(metadata: &Metadata) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed());
-        Self::at(metadata, now)
+        Self::at(metadata, seconds(SystemTime::now()))
     }
 
     fn at(metadata: &Metadata, now: i64) -> Self {
@@ -61,10 +60,38 @@ impl Stamp {
         Self::at(metadata, i64::MAX)
     }
 
+    /// The stamp of a directory whose entries were looked at from `begun` on: the names of all that lies below it, and
+    /// the stamp of each.
+    pub(crate) fn of_tree<'t>(
+        entries: impl Iterator<Item = (&'t Path, &'t Metadata)>,
+        begun: SystemTime,
+    ) -> Self {
+        let now = seconds(begun);
+        let mut names = Vec::new();
+        let mut settled = true;
+        for (name, metadata) in entries {
+            let stamp = Self::at(metadata, now);
+            settled &= stamp.settled;
+            names.extend_from_slice(name.as_os_str().as_encoded_bytes());
+            // A name can hold anything but NUL, which therefore ends it.
+            names.extend_from_slice(format!("\0{}\n", stamp.text).as_bytes());
+        }
+        Self { text: format!("tree {}", Digest::of(names)), settled }
+    }
+
     /// Whether the file is still the one of the stamp.
     pub(crate) fn is_still(&self, metadata: &Metadata) -> bool {
-        Self::at(metadata, 0).text == self.text
+        self.is_same(&Self::at(metadata, 0))
     }
+
+    /// Whether both are stamps of the same, whenever they were taken.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+fn seconds(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs().cast_signed())
 }
 
 impl KnownDigests {

@@ -134,6 +134,14 @@ pub enum RowProblem {
         /// The earlier row.
         first: Spot,
     },
+    /// Two ids that people cannot tell apart.
+    #[error("differs from `{other}` at {first} in white space only; remove the white space, or the row")]
+    WhiteSpaceOnly {
+        /// The other id.
+        other: String,
+        /// Its first row.
+        first: Spot,
+    },
 }
 
 impl fmt::Display for RowFault {

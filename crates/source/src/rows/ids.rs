@@ -38,9 +38,9 @@ fn parse(row: &mut Row, _: &mut Notes, _: &Spot) -> Result<TaskId, FieldFault> {
 }
 
 /// An id that stands twice is kept twice and counted: a list is read as a set by whoever needs one.
-fn compare() -> Compare<TaskId> {
+fn compare() -> Box<dyn Compare<TaskId>> {
     let mut seen = HashSet::new();
-    Box::new(move |id, spot, notes| {
+    Box::new(move |id: &TaskId, spot: &Spot, notes: &mut Notes| {
         if !seen.insert(id.clone()) {
             notes.count("ids that stand in the list more than once", 1, spot);
         }

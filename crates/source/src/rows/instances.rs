@@ -125,12 +125,19 @@ struct First {
     spot: Spot,
 }
 
-/// Finds rows of one id that differ, and ids that differ in case only. Exact repetitions are kept and counted.
-fn compare() -> Compare<Instance> {
-    let mut seen: HashMap<String, First> = HashMap::new();
-    Box::new(move |instance, spot, notes| {
+/// The first rows by their ids in lower case.
+#[derive(Default)]
+struct FirstRows(HashMap<String, First>);
+
+fn compare() -> Box<dyn Compare<Instance>> {
+    Box::new(FirstRows::default())
+}
+
+impl Compare<Instance> for FirstRows {
+    /// Finds rows of one id that differ, and ids that differ in case only. Exact repetitions are kept and counted.
+    fn compare(&mut self, instance: &Instance, spot: &Spot, notes: &mut Notes) -> Result<(), FieldFault> {
         let (id, row) = (&instance.instance_id, row_digest(instance));
-        let first = match seen.entry(id.as_str().to_lowercase()) {
+        let first = match self.0.entry(id.as_str().to_lowercase()) {
             Entry::Vacant(entry) => {
                 entry.insert(First { id: id.clone(), row, spot: spot.clone() });
                 return Ok(());
@@ -146,5 +153,10 @@ fn compare() -> Compare<Instance> {
             return Ok(());
         };
         Err(FieldFault::new("instance_id", problem))
-    })
+    }
+
+    fn first_of(&self, id: &str) -> Option<Spot> {
+        let first = self.0.get(&id.to_lowercase())?;
+        (first.id.as_str() == id).then(|| first.spot.clone())
+    }
 }

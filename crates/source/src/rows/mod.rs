@@ -14,4 +14,4 @@ pub(crate) use instances::{INSTANCE_KEYS, INSTANCES};
 pub(crate) use profiles::PROFILES;
 pub(crate) use table::{Columns, TableReader};
 pub use task_dirs::TaskDirectory;
-pub(crate) use task_dirs::{hash_task_directories, list_task_directories};
+pub(crate) use task_dirs::{are_as_locked, hash_task_directories, hash_tree, list_task_directories};

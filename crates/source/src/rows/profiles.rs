@@ -58,9 +58,9 @@ fn parse(row: &mut Row, _: &mut Notes, _: &Spot) -> Result<Profile, FieldFault> 
 }
 
 /// Finds repositories with two profiles that differ.
-fn compare() -> Compare<Profile> {
+fn compare() -> Box<dyn Compare<Profile>> {
     let mut seen: HashMap<String, (Profile, Spot)> = HashMap::new();
-    Box::new(move |profile, spot, notes| match seen.get(&profile.repo) {
+    Box::new(move |profile: &Profile, spot: &Spot, notes: &mut Notes| match seen.get(&profile.repo) {
         None => {
             seen.insert(profile.repo.clone(), (profile.clone(), spot.clone()));
             Ok(())

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ident::TaskIdError;
+
 use crate::file::{FileIdentity, FileInput, Format};
 use crate::read::{
     Faults, FieldFault, Place, RawError, RawRow, Row, RowProblem, Spot, Surrogates, read_csv, read_parquet,
@@ -24,15 +26,29 @@ pub(crate) struct Columns<T: 'static> {
     /// Makes a record of one row.
     pub parse: fn(&mut Row, &mut Notes, &Spot) -> Result<T, FieldFault>,
     /// Makes what holds the records of a source against each other.
-    pub compare: fn() -> Compare<T>,
+    pub compare: fn() -> Box<dyn Compare<T>>,
 }
 
-/// Holds each record of a source against the earlier ones; what it finds refuses the source.
-pub(crate) type Compare<T> = Box<dyn FnMut(&T, &Spot, &mut Notes) -> Result<(), FieldFault>>;
+/// Holds the records of a source against each other.
+pub(crate) trait Compare<T> {
+    /// Holds a record against the earlier ones; what is found refuses the source.
+    fn compare(&mut self, record: &T, spot: &Spot, notes: &mut Notes) -> Result<(), FieldFault>;
+
+    /// Where the first record of exactly this id stands, for those that look at ids.
+    fn first_of(&self, _id: &str) -> Option<Spot> {
+        None
+    }
+}
+
+impl<T, F: FnMut(&T, &Spot, &mut Notes) -> Result<(), FieldFault>> Compare<T> for F {
+    fn compare(&mut self, record: &T, spot: &Spot, notes: &mut Notes) -> Result<(), FieldFault> {
+        self(record, spot, notes)
+    }
+}
 
 /// Compares nothing.
-pub(crate) fn uncompared<T>() -> Compare<T> {
-    Box::new(|_, _, _| Ok(()))
+pub(crate) fn uncompared<T>() -> Box<dyn Compare<T>> {
+    Box::new(|_: &T, _: &Spot, _: &mut Notes| Ok(()))
 }
 
 /// What was read of a source.
@@ -107,7 +123,7 @@ impl Notes {
 /// Reads the files of one source, one after the other, and keeps of each record what `keep` makes of it.
 pub(crate) struct TableReader<'c, T: 'static, U> {
     columns: &'c Columns<T>,
-    compare: Compare<T>,
+    compare: Box<dyn Compare<T>>,
     keep: &'c dyn Fn(T) -> Option<U>,
     rows: Vec<U>,
     read: u64,
@@ -195,7 +211,7 @@ impl<'c, T, U> TableReader<'c, T, U> {
         match record {
             Ok(record) => {
                 self.read += 1;
-                if let Err(fault) = (self.compare)(&record, &spot, &mut self.notes) {
+                if let Err(fault) = self.compare.compare(&record, &spot, &mut self.notes) {
                     self.contradictions.push(fault.at(file, place, offset, id));
                 }
                 // Once the source is refused the records are of no use: only the faults are.
@@ -215,8 +231,17 @@ impl<'c, T, U> TableReader<'c, T, U> {
 
     /// Gives what was kept, unless the source is refused.
     pub(crate) fn finish(self) -> Result<Table<U>, Faults> {
-        let Self { rows, read, notes, faults, contradictions, refused, blank_lines, .. } = self;
+        let Self { rows, read, notes, mut faults, contradictions, refused, blank_lines, compare, .. } = self;
         if refused {
+            for fault in &mut faults.shown {
+                // The other id is told as well, wherever it stands.
+                if let RowProblem::TaskId(TaskIdError::Edge(id)) = &fault.problem
+                    && let Some(first) = compare.first_of(id.trim())
+                {
+                    let other = id.trim().to_owned();
+                    fault.problem = RowProblem::WhiteSpaceOnly { other, first };
+                }
+            }
             return Err(faults.and(contradictions));
         }
         if !contradictions.is_empty() {

@@ -1,10 +1,16 @@
 //! Directories of Harbor task directories.
 
+use std::collections::BTreeMap;
+use std::fs::Metadata;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use fs_err as fs;
 use ident::{Digest, Sha256Writer, TaskId, TaskIdError};
+
+use crate::file::{KnownDigest, KnownDigests, Stamp};
+use crate::lock::LockedSource;
 
 /// One task directory: its name is the task's id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,47 +93,108 @@ fn is_file(path: &Path) -> io::Result<bool> {
 }
 
 /// A digest of each task directory and the bytes in its files, for the lock.
-pub(crate) fn hash_task_directories(tasks: &[TaskDirectory]) -> io::Result<Vec<(TaskId, Digest, u64)>> {
+pub(crate) fn hash_task_directories(
+    tasks: &[TaskDirectory],
+    known: Option<&KnownDigests>,
+) -> io::Result<Vec<(TaskId, Digest, u64)>> {
     let hash = |task: &TaskDirectory| {
-        let (digest, size) = hash_tree(&task.path)?;
+        let (digest, size) = hash_tree(&task.path, known)?;
         Ok((task.id.clone(), digest, size))
     };
     tasks.iter().map(hash).collect()
 }
 
-/// Hashes names, kinds, the executable bit, contents and targets of links below `root`. Only the lock compares these
-/// digests, with others of its own kind; the identity of a task is another one.
-fn hash_tree(root: &Path) -> io::Result<(Digest, u64)> {
-    let mut hash = Sha256Writer::new(io::sink());
-    let mut size = 0;
-    let mut open = vec![PathBuf::new()];
-    while let Some(relative) = open.pop() {
-        let mut entries = fs::read_dir(root.join(&relative))?.collect::<io::Result<Vec<_>>>()?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let name = relative.join(entry.file_name());
-            let metadata = fs::symlink_metadata(entry.path())?;
-            let (kind, content) = if metadata.is_dir() {
-                open.push(name.clone());
-                ("directory", Digest::of(""))
-            } else if metadata.is_symlink() {
-                ("link", Digest::of(fs::read_link(entry.path())?.as_os_str().as_encoded_bytes()))
-            } else if metadata.is_file() {
-                size += metadata.len();
-                let kind = if is_executable(&metadata) { "program" } else { "file" };
-                (kind, Digest::of_reader(fs::File::open(entry.path())?)?)
-            } else {
-                ("special", Digest::of(""))
-            };
-            // A name can hold anything but NUL, which therefore ends it.
-            hash.write_all(name.as_os_str().as_encoded_bytes())?;
-            hash.write_all(format!("\0{kind}\0{content}\n").as_bytes())?;
-        }
-    }
-    Ok((hash.finish().0, size))
+/// Whether a directory holds the task directories of the lock as they were locked, and no others.
+pub(crate) fn are_as_locked(
+    root: &Path,
+    locked: &LockedSource,
+    known: Option<&KnownDigests>,
+) -> io::Result<bool> {
+    let listing = list_task_directories(root)?;
+    let found = hash_task_directories(&listing.tasks, known)?;
+    let found: BTreeMap<&str, Digest> = found.iter().map(|(id, digest, _)| (id.as_str(), *digest)).collect();
+    let pinned = locked.files.iter().map(|(id, file)| (id.as_str(), file.sha256)).collect();
+    Ok(listing.faults.is_empty() && found == pinned)
 }
 
-fn is_executable(metadata: &std::fs::Metadata) -> bool {
+/// Hashes names, kinds, the executable bit, contents and targets of links below `root`. Only the lock compares these
+/// digests, with others of its own kind; the identity of a task is another one.
+///
+/// Nothing is read of a tree that is `known` and has not changed. One that changes meanwhile is refused.
+pub(crate) fn hash_tree(root: &Path, known: Option<&KnownDigests>) -> io::Result<(Digest, u64)> {
+    let tree = Tree::below(root)?;
+    let size = tree.entries.iter().filter(|entry| entry.metadata.is_file()).map(|entry| entry.metadata.len());
+    let size = size.sum();
+    if let Some(noted) = known.and_then(|known| known.recall(root, &tree.stamp)) {
+        return Ok((noted.sha256, size));
+    }
+    let mut hash = Sha256Writer::new(io::sink());
+    for Entry { name, metadata } in &tree.entries {
+        let path = root.join(name);
+        let (kind, content) = if metadata.is_dir() {
+            ("directory", Digest::of(""))
+        } else if metadata.is_symlink() {
+            ("link", Digest::of(fs::read_link(path)?.as_os_str().as_encoded_bytes()))
+        } else if metadata.is_file() {
+            let kind = if is_executable(metadata) { "program" } else { "file" };
+            (kind, Digest::of_reader(fs::File::open(path)?)?)
+        } else {
+            ("special", Digest::of(""))
+        };
+        // A name can hold anything but NUL, which therefore ends it.
+        hash.write_all(name.as_os_str().as_encoded_bytes())?;
+        hash.write_all(format!("\0{kind}\0{content}\n").as_bytes())?;
+    }
+    let sha256 = hash.finish().0;
+    if !tree.stamp.is_same(&Tree::below(root)?.stamp) {
+        let detail = format!(
+            "{} has changed while it was read; run the command again when nobody writes to it",
+            root.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
+    }
+    if let Some(known) = known {
+        known.note(root, &tree.stamp, &KnownDigest { sha256, git: None });
+    }
+    Ok((sha256, size))
+}
+
+/// What lies below a directory, without the contents of files.
+struct Tree {
+    entries: Vec<Entry>,
+    stamp: Stamp,
+}
+
+struct Entry {
+    /// The path from the directory.
+    name: PathBuf,
+    metadata: Metadata,
+}
+
+impl Tree {
+    /// Looks at everything below `root`; the order is that of the lock's digests.
+    fn below(root: &Path) -> io::Result<Self> {
+        let begun = SystemTime::now();
+        let mut entries = Vec::new();
+        let mut open = vec![PathBuf::new()];
+        while let Some(relative) = open.pop() {
+            let mut found = fs::read_dir(root.join(&relative))?.collect::<io::Result<Vec<_>>>()?;
+            found.sort_by_key(fs::DirEntry::file_name);
+            for entry in found {
+                let name = relative.join(entry.file_name());
+                let metadata = fs::symlink_metadata(entry.path())?;
+                if metadata.is_dir() {
+                    open.push(name.clone());
+                }
+                entries.push(Entry { name, metadata });
+            }
+        }
+        let stamp = Stamp::of_tree(entries.iter().map(|entry| (&*entry.name, &entry.metadata)), begun);
+        Ok(Self { entries, stamp })
+    }
+}
+
+fn is_executable(metadata: &Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
     metadata.permissions().mode() & 0o111 != 0
 }
@@ -175,7 +242,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = task(root.path(), "a.1");
         let script = path.join("tests/test.sh");
-        let digest = || hash_tree(&path).unwrap();
+        let digest = || hash_tree(&path, None).unwrap();
         let mut digests = vec![digest()];
         fs::write(&script, "true\n").unwrap();
         digests.push(digest());
@@ -189,5 +256,76 @@ mod tests {
         digests.sort();
         digests.dedup();
         assert_eq!(digests.len(), 5);
+    }
+    #[test]
+    fn a_directory_is_read_again_when_anything_below_it_has_changed() {
+        let root = tempfile::tempdir().unwrap();
+        let path = task(root.path(), "a.1");
+        let script = path.join("tests/test.sh");
+        fs::write(&script, "true\n").unwrap();
+        let notes = KnownDigests::new(root.path().join("notes"), false);
+        let anew = KnownDigests::new(root.path().join("notes"), true);
+        let digest = |known| hash_tree(&path, known).unwrap();
+        let first = digest(Some(&notes));
+        assert_eq!(first, digest(None));
+        assert!(!root.path().join("notes").exists(), "a directory that has only just changed was noted");
+        // Another digest than the true one shows where the answer comes from.
+        let note = |text: &str| {
+            let entries = Tree::below(&path).unwrap().entries;
+            let later = SystemTime::now() + std::time::Duration::from_secs(3600);
+            let stamp = Stamp::of_tree(entries.iter().map(|entry| (&*entry.name, &entry.metadata)), later);
+            notes.note(&path, &stamp, &KnownDigest { sha256: Digest::of(text), git: None });
+        };
+        note("noted");
+        assert_eq!(digest(Some(&notes)), (Digest::of("noted"), first.1));
+        assert_eq!(digest(Some(&anew)), first);
+        // The same size and the same time of writing.
+        let written = fs::metadata(&script).unwrap().modified().unwrap();
+        fs::write(&script, "TRUE\n").unwrap();
+        fs::File::options().write(true).open(&script).unwrap().set_modified(written).unwrap();
+        let second = digest(Some(&notes));
+        assert_eq!(second, digest(None));
+        assert_ne!(second, first);
+        // A new, a renamed and a removed entry, and another mode.
+        let (new, other) = (path.join("tests/new"), path.join("tests/other"));
+        let changes: [&dyn Fn() -> io::Result<()>; 4] =
+            [&|| fs::write(&new, ""), &|| fs::rename(&new, &other), &|| fs::remove_file(&other), &|| {
+                fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            }];
+        for change in changes {
+            note("noted");
+            assert_eq!(digest(Some(&notes)).0, Digest::of("noted"));
+            change().unwrap();
+            assert_eq!(digest(Some(&notes)), digest(None));
+        }
+    }
+
+    #[test]
+    fn directories_are_as_locked_when_none_differs_is_missing_or_new() {
+        use crate::lock::LockedFile;
+        let root = tempfile::tempdir().unwrap();
+        let paths = ["a.1", "b.1"].map(|name| task(root.path(), name));
+        let files = paths.iter().zip(["a.1", "b.1"]).map(|(path, id)| {
+            let (sha256, size) = hash_tree(path, None).unwrap();
+            (id.to_owned(), LockedFile { sha256, size, rows: 1 })
+        });
+        let locked = LockedSource {
+            origin: String::new(),
+            revision: None,
+            files: files.collect(),
+            rows: 2,
+            left_out: 0,
+        };
+        let is_as_locked = || are_as_locked(root.path(), &locked, None).unwrap();
+        assert!(is_as_locked());
+        fs::write(paths[0].join("task.toml"), "version = \"2.0\"\n").unwrap();
+        assert!(!is_as_locked());
+        fs::write(paths[0].join("task.toml"), "version = \"1.0\"\n").unwrap();
+        assert!(is_as_locked());
+        let new = task(root.path(), "c.1");
+        assert!(!is_as_locked());
+        fs::remove_dir_all(new).unwrap();
+        fs::remove_dir_all(&paths[1]).unwrap();
+        assert!(!is_as_locked());
     }
 }

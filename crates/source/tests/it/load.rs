@@ -149,7 +149,14 @@ fn instances_that_contradict_or_collide_are_refused_and_repetitions_are_counted(
     let found = faults(read_text("x.jsonl", lines[..3].join("\n"), SourceRole::Instances));
     let first = Spot { file: "x.jsonl".into(), place: Place::Line(1) };
     assert_eq!(found[0].3, RowProblem::Contradiction { first: first.clone() });
-    assert_eq!(found[1].3, RowProblem::CaseOnly { other: "a.1".into(), first });
+    assert_eq!(found[1].3, RowProblem::CaseOnly { other: "a.1".into(), first: first.clone() });
+    // White space: the other id is named, whichever stands first.
+    let other = "a.1".to_owned();
+    let found = faults(read_text("x.jsonl", [&*lines[0], &lines[3]].join("\n"), SourceRole::Instances));
+    assert_eq!(found[0].3, RowProblem::WhiteSpaceOnly { other: other.clone(), first });
+    let found = faults(read_text("x.jsonl", [&*lines[3], &lines[0]].join("\n"), SourceRole::Instances));
+    let second = Spot { file: "x.jsonl".into(), place: Place::Line(2) };
+    assert_eq!(found[0].3, RowProblem::WhiteSpaceOnly { other, first: second });
     assert!(matches!(
         faults(read_text("x.jsonl", &lines[3], SourceRole::Instances))[0].3,
         RowProblem::TaskId(_)

@@ -12,7 +12,7 @@ use source::{
 };
 
 use crate::hub::{COMMIT, Hub, NEXT, git_id};
-use crate::wire::{Reply, Server};
+use crate::wire::{Reply, Request, Server};
 
 const SECRET: &str = "hf_verysecrettoken";
 
@@ -573,12 +573,31 @@ async fn task_directories_are_names_or_whole() {
     let again =
         bench.pull_as(&spec(SourceRole::Tasks), Some(&whole.lock), PullMode::Locked, Network::Missing).await;
     assert_eq!((again.unwrap().lock, hub.server.targets().len()), (whole.lock.clone(), 0));
-    // What is put together is put together again when the hub is asked.
-    fs::write(tasks.rows[0].path.join("tests/test.sh"), "edited").unwrap();
-    let edited =
-        bench.pull_as(&spec(SourceRole::Tasks), Some(&whole.lock), PullMode::Locked, Network::Missing).await;
-    assert!(matches!(cause(edited), DriftCause::Files(changes) if changes[0].what == "a.1"));
-    assert_eq!(bench.pull_locked(&spec(SourceRole::Tasks), &whole.lock).await.unwrap().lock, whole.lock);
+    // What somebody has written to is put together again, from files that are here.
+    let script = tasks.rows[0].path.join("tests/test.sh");
+    let extra = tasks.rows[0].path.parent().unwrap().join("c.1");
+    for network in [Network::Missing, Network::Ask] {
+        fs::write(&script, "edited").unwrap();
+        fs::create_dir(&extra).unwrap();
+        fs::write(extra.join("task.toml"), "").unwrap();
+        let mended = bench
+            .pull_as(&spec(SourceRole::Tasks), Some(&whole.lock), PullMode::Locked, network)
+            .await
+            .unwrap();
+        assert_eq!(mended.lock, whole.lock);
+        assert_eq!(fs::read(&script).unwrap(), b"true\n");
+        assert!(!extra.exists());
+        assert!(hub.server.targets().iter().all(|target| target.starts_with("/api/")));
+        let told = mended.records["s"].report().notes.iter().any(|note| note.contains("fetched anew"));
+        assert_eq!(told, network == Network::Missing, "a pull that asks puts everything together anyway");
+    }
+    fs::write(&script, "edited").unwrap();
+    let offline = Bench { offline: true, ..bench };
+    let refused = offline
+        .pull_as(&spec(SourceRole::Tasks), Some(&whole.lock), PullMode::Locked, Network::Missing)
+        .await;
+    assert!(refused.unwrap_err().to_string().contains("--offline"));
+    let bench = Bench { offline: false, ..offline };
 
     let nowhere = SourcePlace::HubTasks { at: at("main"), below: "task".into() };
     assert!(
@@ -663,8 +682,12 @@ async fn files_of_the_code_host_are_pinned_too() {
     assert!(!message.contains("ghp_secret"));
 }
 
-/// A repository `o/n` with two tasks side by side, and what is listed of it.
 fn code_host_with_tasks() -> Server {
+    Server::start(with_tasks())
+}
+
+/// A repository `o/n` with two tasks side by side, and what is listed of it.
+fn with_tasks() -> impl Fn(&Request, usize) -> Reply + Send + Sync + 'static {
     let files: [(&str, &str, &[u8]); 4] = [
         ("sets/a/t1/task.toml", "100644", b"version = \"1.0\"\n"),
         ("sets/a/t1/tests/test.sh", "100755", b"exit 1\n"),
@@ -673,7 +696,7 @@ fn code_host_with_tasks() -> Server {
     ];
     // A directory's id is made of its path, which is as good as any for who only passes it on.
     let id = |path: &str| if path.is_empty() { COMMIT.to_owned() } else { git_id(path.as_bytes()) };
-    Server::start(move |request, _| {
+    move |request: &Request, _| {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         if let Some(wanted) = path.strip_prefix("/repos/o/n/git/trees/") {
             let mut entries = std::collections::BTreeMap::new();
@@ -707,7 +730,7 @@ fn code_host_with_tasks() -> Server {
         let file = path.strip_prefix("/repos/o/n/contents/").filter(|_| query == format!("ref={COMMIT}"));
         let found = files.iter().find(|(path, ..)| Some(*path) == file);
         found.map_or_else(|| Reply::new(404, ""), |(_, _, content)| Reply::file(request, content))
-    })
+    }
 }
 
 #[tokio::test]
@@ -741,11 +764,19 @@ async fn tasks_that_a_manifest_places_in_a_repository_are_fetched() {
     host.answer(|_, _| Reply::new(500, ""));
     assert_eq!(bench.pull_locked(&spec, &pulled.lock).await.unwrap().lock, pulled.lock);
     assert_eq!(host.targets(), [""; 0]);
+    // What somebody has written to is fetched anew.
     fs::write(&script, "exit 0\n").unwrap();
-    let drift = bench.pull_locked(&spec, &pulled.lock).await;
-    assert!(
-        matches!(cause(drift), DriftCause::Files(changes) if changes.len() == 1 && changes[0].what == "t1")
-    );
+    assert!(matches!(bench.pull_locked(&spec, &pulled.lock).await, Err(SourceError::Remote { .. })));
+
+    for network in [Network::Missing, Network::Ask] {
+        host.answer(with_tasks());
+        fs::write(&script, "exit 0\n").unwrap();
+        let mended = bench.pull_as(&spec, Some(&pulled.lock), PullMode::Locked, network).await.unwrap();
+        assert_eq!((mended.lock, fs::read(&script).unwrap()), (pulled.lock.clone(), b"exit 1\n".to_vec()));
+        let notes = &mended.records["s"].report().notes;
+        assert!(notes.iter().any(|note| note.ends_with("fetched anew: 1 (`t1` first)")), "{notes:?}");
+        assert!(host.targets().iter().all(|target| target.contains("/git/trees/")), "{:?}", host.targets());
+    }
 
     let host = code_host_with_tasks();
     let bench = Bench { base: bench.base, ..Bench::new().with("GITHUB_API_URL", &host.address) };
