@@ -118,8 +118,8 @@ fn fields(before: &PlannedTask, after: &PlannedTask) -> BTreeMap<&'static str, (
             ("base_image", task.base_image.clone()),
             ("evidence_tier", tier),
             ("official_models", task.official_models.join(", ")),
-            ("swe_master", format!("{:?}", task.swe_master).to_lowercase()),
-            ("image_status", format!("{:?}", task.image_status).to_lowercase()),
+            ("swe_master", task.swe_master.name().to_owned()),
+            ("image_status", task.image_status.name().to_owned()),
             ("retained", task.retained.to_string()),
             ("canary", task.canary.to_string()),
         ]

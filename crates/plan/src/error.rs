@@ -107,7 +107,7 @@ pub enum InputError {
         second: f64,
     },
     /// Two image states for one task.
-    #[error("the image of `{id}` has two states: {first:?} and {second:?}")]
+    #[error("the image of `{id}` has two states: {} and {}; leave one of the rows out", first.name(), second.name())]
     ImageConflict {
         /// The task as given.
         id: String,

@@ -154,7 +154,7 @@ impl<'a> Explainer<'_, 'a> {
             match (rows, solved.as_slice()) {
                 (0, _) => "no published run".to_owned(),
                 (rows, []) => format!("no published success in {}", of_rows(rows)),
-                (rows, solved) => format!("solved by {}, in {}", solved.join(", "), of_rows(rows)),
+                (rows, solved) => format!("solved by {} ({})", solved.join(", "), of_rows(rows)),
             },
         );
         let mean = self.input.reward_means.iter().find(|row| row.instance_id_or_commit_hash == self.id);
@@ -205,7 +205,7 @@ impl<'a> Explainer<'_, 'a> {
         if let Some(at) = place(&filled.primaries) {
             let how = match filled.moments.get(at) {
                 Some(Moment::Round { number, cap }) => format!(
-                    "taken in round {number} of its tier, when `{}` had fewer than {cap} tasks",
+                    "taken in round {number} of its tier, when `{}` had fewer than {cap} tasks here",
                     member.repo
                 ),
                 _ => forced(member, pool),
@@ -379,7 +379,7 @@ mod tests {
         for (at, task) in planned.plan.tasks.iter().enumerate() {
             let (outcome, text) = explained(&input, task.task_id.as_str());
             assert_eq!(outcome, Outcome::Primary { stage: stage(), place: at as u64 + 1 });
-            assert!(text.contains("had fewer than 2 tasks"), "{text}");
+            assert!(text.contains("had fewer than 2 tasks here"), "{text}");
         }
         let reserve = &planned.reserves.tasks[0].task_id;
         assert_eq!(explained(&input, reserve.as_str()).0, Outcome::Reserve { stage: stage(), place: 1 });

@@ -46,3 +46,14 @@ pub enum ImageStatus {
     #[default]
     Pending,
 }
+
+impl ImageStatus {
+    /// The word in rows and documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Skipped => "skipped",
+            Self::Pending => "pending",
+        }
+    }
+}

@@ -88,3 +88,15 @@ pub enum SweMaster {
     /// No row.
     None,
 }
+
+impl SweMaster {
+    /// The word in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Partial => "partial",
+            Self::Zero => "zero",
+            Self::None => "none",
+        }
+    }
+}

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use ident::{Digest, TaskId};
-use plan::{Candidate, PlanError, PlanInput, PlanStats, PoolRules, SetExpr};
+use plan::{
+    Candidate, PlanError, PlanInput, PlanStats, PoolRules, PoolShortage, SetExpr, ShortageReport, StatsRow,
+};
 use recipe::{PoolMistake, PoolRecipe, Recipe};
 use record::{PlanDocument, SourceInput, SourceRole};
 use serde_json::json;
@@ -216,46 +218,72 @@ fn pool_rules(pool: &PoolRecipe) -> Result<PoolRules> {
 fn failure(error: &PlanError) -> Failure {
     match error {
         PlanError::Input(_) => Failure::new(Exit::Usage, error),
-        PlanError::Shortage(_) => Failure::new(Exit::Refused, error)
-            .hint("nothing was written; lower the target, raise the cap, or set relax = true"),
+        PlanError::Shortage(report) => Failure::new(Exit::Refused, error)
+            .hint(format!("nothing was written; {}", remedies(report).join(", or "))),
     }
 }
 
-fn stats_table(stats: &PlanStats) -> String {
-    let header = [
-        "",
-        "tasks",
-        "tier 1",
-        "tier 2",
-        "tier 3",
-        "tier 4",
-        "gpt-4o",
-        "claude-3.5",
-        "claude-3.7",
-        "repos",
-        "retained",
-        "image",
-        "left",
-    ];
-    let row = |kind: &str, row: &plan::StatsRow| {
-        let numbers = [
-            row.tasks,
-            row.tiers.cross_source,
-            row.tiers.official_only,
-            row.tiers.swe_master_full,
-            row.tiers.swe_master_partial,
-            row.models.gpt_4o,
-            row.models.claude_3_5,
-            row.models.claude_3_7,
-            row.repositories,
-            row.retained,
-            row.with_image,
-            row.eligible_left,
-        ];
-        let cells = numbers.iter().map(ToString::to_string);
-        std::iter::once(format!("{} {kind}", row.stage)).chain(cells).collect::<Vec<_>>()
+/// What can be done about a shortage, by what kept members out of the pools that miss their target.
+fn remedies(report: &ShortageReport) -> Vec<&'static str> {
+    let kept_out = |number: fn(&PoolShortage) -> u64| {
+        report.pools.iter().any(|pool| pool.have < pool.want && number(pool) > 0)
     };
-    let primaries = stats.primaries.iter().chain([&stats.primaries_total]).map(|line| row("primaries", line));
-    let reserves = stats.reserves.iter().chain([&stats.reserves_total]).map(|line| row("reserves", line));
-    table(header, primaries.chain(reserves))
+    let mut remedies = vec!["lower the target"];
+    if kept_out(|pool| pool.over_cap) {
+        remedies.push("raise the cap or set relax = true");
+    }
+    if kept_out(|pool| pool.no_image) {
+        remedies.push("bring images and their states, which require_image asks for");
+    }
+    if kept_out(|pool| pool.no_evidence) {
+        remedies.push("bring evidence: trajectories or reward means");
+    }
+    if kept_out(|pool| pool.not_instances) {
+        remedies.push("add the source that has the members' instances");
+    }
+    if remedies.len() == 1 {
+        remedies.push("give the pool more members");
+    }
+    remedies
+}
+
+/// A line of the statistics: its name, and where a pool has the number.
+type Line = (&'static str, fn(&StatsRow) -> u64);
+
+const LINES: [Line; 12] = [
+    ("tasks", |row| row.tasks),
+    ("tier 1 (cross_source)", |row| row.tiers.cross_source),
+    ("tier 2 (official_only)", |row| row.tiers.official_only),
+    ("tier 3 (swe_master_full)", |row| row.tiers.swe_master_full),
+    ("tier 4 (swe_master_partial)", |row| row.tiers.swe_master_partial),
+    ("no tier", |row| row.tiers.none),
+    ("solved by gpt-4o", |row| row.models.gpt_4o),
+    ("solved by claude-3.5", |row| row.models.claude_3_5),
+    ("solved by claude-3.7", |row| row.models.claude_3_7),
+    ("repositories", |row| row.repositories),
+    ("retained", |row| row.retained),
+    ("with an image", |row| row.with_image),
+];
+
+/// What is neither primary nor reserve is told with the primaries.
+const LEFT: Line = ("eligible, and in neither list", |row| row.eligible_left);
+
+/// A column a pool, and one for all of them where there are several.
+fn stats_table(stats: &PlanStats) -> String {
+    let columns = |title: &str, pools: &[StatsRow], total: &StatsRow, lines: &[Line]| {
+        let rows: Vec<&StatsRow> = pools.iter().chain((pools.len() != 1).then_some(total)).collect();
+        let header = std::iter::once(title.to_owned()).chain(rows.iter().map(|row| row.stage.clone()));
+        let line = |(name, number): &Line| {
+            let numbers = rows.iter().map(|row| number(row).to_string());
+            std::iter::once((*name).to_owned()).chain(numbers).collect::<Vec<_>>()
+        };
+        table(header.collect::<Vec<_>>(), lines.iter().map(line))
+    };
+    let with_left = [&LINES[..], &[LEFT]].concat();
+    let primaries = columns("primaries", &stats.primaries, &stats.primaries_total, &with_left);
+    if stats.reserves_total.tasks == 0 {
+        return format!("{primaries}\n\nno reserves");
+    }
+    let reserves = columns("reserves", &stats.reserves, &stats.reserves_total, &LINES);
+    format!("{primaries}\n\n{reserves}")
 }
