@@ -121,8 +121,11 @@ const RECIPE: Shape = Table(&[
     ("export", List(&Table(&[("format", Value)]))),
 ]);
 
-/// Sections that recipes of later versions have; naming them is kinder than calling them unknown.
-const LATER: [&str; 1] = ["canary"];
+/// What is no section of a recipe and is taken for one, and where it is said instead.
+const ELSEWHERE: [(&str, &str); 1] = [(
+    "canary",
+    "remove it: tasks, split and context are options of `seatrial canary`; ids to force are the set `canary` of [sets]",
+)];
 
 /// Every unknown key of the recipe.
 pub(crate) fn unknown_keys(recipe: &DeTable<'_>) -> Vec<Mistake> {
@@ -169,11 +172,12 @@ fn unknown(
     keys: &[(&'static str, Shape)],
 ) -> Mistake {
     let name: &str = key.get_ref();
-    if path.is_empty() && LATER.contains(&name) {
+    let elsewhere = ELSEWHERE.iter().find(|(other, _)| path.is_empty() && *other == name);
+    if let Some((_, help)) = elsewhere {
         return Mistake {
             span: key.span(),
-            message: format!("`[{name}]` belongs to stages that this version does not have"),
-            help: Some(format!("remove `[{name}]`")),
+            message: format!("`[{name}]` is no section of a recipe"),
+            help: Some((*help).to_owned()),
         };
     }
     let near = keys

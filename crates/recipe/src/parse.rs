@@ -264,10 +264,11 @@ mod tests {
     }
 
     #[test]
-    fn a_section_of_later_versions_is_named_as_such() {
+    fn what_is_said_elsewhere_is_named_with_its_place() {
         let found = mistakes(&format!("{TEMPLATE}\n[canary]\ntasks = 30\n"));
         assert!(
-            found[0].contains("`[canary]` belongs to stages that this version does not have"),
+            found[0].contains("`[canary]` is no section of a recipe")
+                && found[0].contains("options of `seatrial canary`"),
             "{found:?}"
         );
     }
