@@ -5,6 +5,12 @@ use crate::Framework;
 /// Programs that start another one from the installed packages.
 const STARTERS: [&str; 3] = ["npx", "pnpm", "yarn"];
 
+/// Maven, and the script of a project that brings its own.
+const MAVENS: [&str; 2] = ["mvn", "mvnw"];
+
+/// Without these Surefire names only tests that fail, and those not where the log shows them.
+const NAMES_TESTS: [&str; 2] = ["-Dsurefire.reportFormat=plain", "-Dsurefire.useFile=false"];
+
 impl Framework {
     /// Gives the framework that a command starts by its own name; `None` where that cannot be seen, as with `npm test`.
     pub fn of_command<S: AsRef<str>>(command: &[S]) -> Option<Self> {
@@ -22,6 +28,7 @@ impl Framework {
             "mocha" => Some(Self::Mocha),
             "vitest" => Some(Self::Vitest),
             "tape" => Some(Self::Tap),
+            name if MAVENS.contains(&name) && rest.contains(&"test") => Some(Self::Surefire),
             "uv" if rest.first() == Some(&"run") => Self::of_command(&rest[1..]),
             name if STARTERS.contains(&name) && !rest.is_empty() => Self::of_command(rest),
             _ => None,
@@ -61,6 +68,15 @@ impl Framework {
             Self::Node if program != "node" || !rest.contains(&"--test") || asks(&["test-reporter"]) => {
                 Err("a suite of Node's own runner is started with `node --test`, without a reporter")
             }
+            Self::Surefire if !MAVENS.contains(&program) || !rest.contains(&"test") => {
+                Err("a suite of Surefire is started with `mvn test` or `mvnw test`")
+            }
+            Self::Surefire if !NAMES_TESTS.iter().all(|option| rest.contains(option)) => Err(
+                "Surefire names its tests with -Dsurefire.reportFormat=plain and -Dsurefire.useFile=false only",
+            ),
+            Self::Surefire if words.iter().any(|word| word.starts_with("-Dmaven.test.failure.ignore")) => {
+                Err("with -Dmaven.test.failure.ignore the exit status does not tell that tests failed")
+            }
             Self::Mocha | Self::Jest if words.iter().any(|word| word.starts_with("NODE_OPTIONS=")) => {
                 Err("NODE_OPTIONS is set inside the command; put it into the profile's `env`")
             }
@@ -93,6 +109,7 @@ impl Framework {
                 let name = name.strip_suffix(" - should panic").unwrap_or(name);
                 has_extension(path, &["rs"]) && text.contains(&format!("fn {name}("))
             }
+            Self::Surefire => defines_class(id, path),
             Self::Jest | Self::Mocha | Self::Node | Self::Tap => {
                 has_extension(path, &["js", "cjs", "mjs", "jsx", "ts", "cts", "mts", "tsx"])
                     && ['\'', '"', '`'].iter().any(|quote| {
@@ -118,6 +135,22 @@ fn defines_case(id: &str, path: &str, text: &str) -> bool {
             let class = format!("class {class}{end}");
             text.lines().any(|line| line.starts_with(&class))
         })
+}
+
+/// Says whether a file is that of the class of `package.Class.method`, or of `package.Class`, which a failing set-up has.
+fn defines_class(id: &str, path: &str) -> bool {
+    let end = id.find(['(', '[', '{', ' ']).unwrap_or(id.len());
+    let (before, _) = id.split_at(end);
+    let classes = [Some(before), before.rsplit_once('.').map(|(class, _)| class)];
+    classes.into_iter().flatten().any(|class| {
+        let class = class.split('$').next().unwrap_or(class).replace('.', "/");
+        ["java", "kt", "groovy"].iter().any(|language| {
+            path.strip_suffix(language).and_then(|path| path.strip_suffix('.')).is_some_and(|path| {
+                path.strip_suffix(class.as_str())
+                    .is_some_and(|above| above.is_empty() || above.ends_with('/'))
+            })
+        })
+    })
 }
 
 fn base_name(program: &str) -> &str {
@@ -153,6 +186,9 @@ mod tests {
             ("node test.js", None),
             ("./node_modules/.bin/mocha --exit", Some(Framework::Mocha)),
             ("npx tape test/a.js", Some(Framework::Tap)),
+            ("mvn test -B", Some(Framework::Surefire)),
+            ("./mvnw -B test", Some(Framework::Surefire)),
+            ("mvn compile", None),
             ("yarn jest --verbose", Some(Framework::Jest)),
             ("pnpm exec vitest", Some(Framework::Vitest)),
             ("/root/.local/bin/uv run pytest -v", Some(Framework::Pytest)),
@@ -183,6 +219,16 @@ mod tests {
         assert!(accepts(Framework::Mocha, "npm run mocha-node-test -- --verbose"));
         assert!(!accepts(Framework::Jest, "yarn cross-env NODE_OPTIONS=--x jest"));
         assert!(!accepts(Framework::Lines, "anything"));
+        let maven = "mvn test -B -Dsurefire.useFile=false -Dsurefire.reportFormat=plain";
+        assert!(accepts(Framework::Surefire, maven));
+        for command in [
+            "mvn test -B",
+            &maven.replace("test", "verify"),
+            &maven.replace("mvn", "gradle"),
+            &format!("{maven} -Dmaven.test.failure.ignore=true"),
+        ] {
+            assert!(!accepts(Framework::Surefire, command), "{command}");
+        }
     }
 
     #[test]
@@ -202,6 +248,16 @@ mod tests {
         }
         assert!(Framework::Unittest.defines("test_adds (__main__.TillTest)", "test.py", python));
         assert!(!Framework::Unittest.defines("test_adds (__main__.Till)", "test.py", python));
+        for id in [
+            "shop.TillTest.adds",
+            "shop.TillTest.takes(int, a.B)[2]",
+            "shop.TillTest$Inner.adds",
+            "shop.TillTest",
+        ] {
+            assert!(Framework::Surefire.defines(id, "core/src/test/java/shop/TillTest.java", ""), "{id}");
+            assert!(!Framework::Surefire.defines(id, "src/test/java/workshop/TillTest.java", ""), "{id}");
+            assert!(!Framework::Surefire.defines(id, "src/test/java/shop/Till.java", ""), "{id}");
+        }
         assert!(Framework::Cargo.defines("it::adds", "tests/it.rs", "fn adds() {}"));
         assert_eq!(Framework::Pytest.file_of("t/a.py::T::x"), Some("t/a.py"));
         assert_eq!(Framework::Vitest.file_of("t/a.test.ts > till > adds"), Some("t/a.test.ts"));

@@ -149,6 +149,28 @@ const JAVASCRIPT: Kind = Kind {
     ],
 };
 
+/// Maven: tests, what they are built and run by, and what JUnit and TestNG take settings and listeners from. What was built is
+/// removed by the verifier.
+const JAVA: Kind = Kind {
+    patterns: &[
+        "*Test.java",
+        "*TestCase.java",
+        "*Tests.java",
+        ".mvn/",
+        "junit-platform.properties",
+        "mvnw",
+        "mvnw.cmd",
+        "org.junit.*",
+        "org.testng.*",
+        "pom.xml",
+        "test/",
+        "tests/",
+        "testng*.xml",
+    ],
+    kept_folders: &[".git", ".hg", ".svn", "node_modules", "target"],
+    ancestor_files: &["pom.xml"],
+};
+
 /// Folders the verifier always removes: compiled files may not belong to their sources, and pytest's cache may choose
 /// which tests run.
 const CACHE_FOLDERS: [&str; 2] = ["__pycache__", ".pytest_cache"];
@@ -186,6 +208,7 @@ impl Surface {
             Framework::Pytest | Framework::Unittest | Framework::Lines => PYTHON,
             Framework::Go => GO,
             Framework::Cargo => CARGO,
+            Framework::Surefire => JAVA,
             Framework::Jest | Framework::Mocha | Framework::Vitest | Framework::Node | Framework::Tap => {
                 JAVASCRIPT
             }

@@ -264,7 +264,39 @@ def parse_libtest(lines):
     return results if is_any else None
 
 
-PARSERS = {"cargo": parse_cargo, "go": parse_go}
+# ---------------------------------------------------------------------------------------------------------------
+# Maven Surefire.
+
+JAVA_FIRST, JAVA_NEXT = "[A-Za-z_$\x80-\U0010ffff]", "[0-9A-Za-z_$\x80-\U0010ffff]"
+SUREFIRE_LEVEL = re.compile(r"^\[(?:INFO|ERROR|WARNING)\] +")
+SUREFIRE_RESULT = re.compile(
+    r"^(%s.*?)(?: --|  ?) ?Time elapsed: [0-9.,]+ (?:s|sec|ms)(?: *<<< (FAILURE|ERROR)!)?[%s]*$" % (DARK, WHITE)
+)
+SUREFIRE_SKIPPED = re.compile(
+    r"^((?:{0}{1}*\.)+{0}{1}*|{1}+\((?:{1}|\.)+\)) +(?:skipped|SKIPPED)(?:[ :].*)?$".format(JAVA_FIRST, JAVA_NEXT)
+)
+SUREFIRE_TURNED = re.compile(r"^([^().]*(?:\[.*\])?)\(((?:{0}+\.)*[A-Z$_]{0}*)\)$".format(JAVA_NEXT))
+SUREFIRE_WORDS = {None: "passed", "FAILURE": "failed", "ERROR": "error"}
+
+
+def parse_surefire(lines):
+    """Reads lines with a run time, and those of skipped tests. `method(class)` becomes `class.method`."""
+    results = Results()
+    for line in lines:
+        text = SUREFIRE_LEVEL.sub("", line)
+        if text.startswith("Tests run:"):
+            continue
+        found = SUREFIRE_RESULT.match(text)
+        status = SUREFIRE_WORDS[found.group(2)] if found else "skipped"
+        found = found or SUREFIRE_SKIPPED.match(text)
+        if found:
+            turned = SUREFIRE_TURNED.match(found.group(1))
+            name = "%s.%s" % (turned.group(2), turned.group(1)) if turned else found.group(1)
+            results.record("", name, status)
+    return results
+
+
+PARSERS = {"cargo": parse_cargo, "go": parse_go, "surefire": parse_surefire}
 
 
 def parse(framework, text, marks=None, trusted=None):

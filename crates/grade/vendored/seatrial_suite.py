@@ -274,6 +274,12 @@ class Launch:
         folders = ["/usr/local/cargo/bin", os.path.join(home, ".cargo/bin")]
         self.set_tools(folders, places, {"CARGO_NET_OFFLINE": "true"})
 
+    def start_surefire(self):
+        """Keeps Maven off the network. Its repository lies in the user's own home, whatever HOME says."""
+        places = {"MAVEN_USER_HOME": [os.path.join(user_home(), ".m2")]}
+        self.set_tools(["/opt/java/openjdk/bin", "/usr/share/maven/bin"], places, {})
+        self.command[1:1] = ["-o"]
+
     def start_node(self):
         self.set_node()
         reporter = self.plugin("seatrial_end.cjs")
@@ -326,14 +332,27 @@ class Launch:
         return finished
 
     def changed_package(self, workdir):
-        """Gives an installed package of the suite that was changed after the sandbox began; None when there is none."""
+        """Gives an installed package of the suite that was changed after the sandbox began; None when there is none.
+
+        What was built of the workspace before, and of files that are gone now, is removed on the way.
+        """
+        own = remove_built_by_maven(workdir) if self.framework == "surefire" else None
         if self.began is None:
             return None
         if self.framework in NODE_FRAMEWORKS:
             return changed_in_node_modules(workdir, self.began)
         if self.framework == "go" and "GOMODCACHE" in self.env:
             return changed_below(self.env["GOMODCACHE"], self.began, lambda name: name == "cache")
+        if self.framework == "surefire":
+            return changed_artifact(self.maven_repository(), own, self.began)
         return None
+
+    def maven_repository(self):
+        """Gives the folder that Maven takes artifacts from."""
+        words = self.env.get("MAVEN_OPTS", "").split() + self.command
+        option = "-Dmaven.repo.local="
+        named = [word[len(option) :] for word in words if word.startswith(option)]
+        return named[-1] if named else os.path.join(user_home(), ".m2", "repository")
 
 
 # Starts a test program of Go. Its folder tells the package; the profile is written by `testing` at the very end.
@@ -435,6 +454,36 @@ def changed_in_node_modules(workdir, began):
             if found is not None:
                 return os.path.relpath(found, workdir)
         folders[:] = [name for name in folders if name not in (".git", ".hg", ".svn")]
+    return None
+
+
+def remove_built_by_maven(workdir):
+    """Removes what is built in the folders with a pom.xml; gives the names of the artifacts that are made there."""
+    from xml.etree import ElementTree  # no other suite has XML
+
+    names = set()
+    for folder, folders, files in os.walk(workdir):
+        folders[:] = [name for name in folders if name not in (".git", ".hg", ".svn", "node_modules", "target")]
+        if "pom.xml" not in files:
+            continue
+        remove(os.path.join(folder, "target"))
+        try:
+            project = ElementTree.parse(os.path.join(folder, "pom.xml")).getroot()
+        except (OSError, ElementTree.ParseError):
+            continue  # Maven says what is wrong with it
+        names.update(part.text.strip() for part in project if part.tag.endswith("artifactId") and part.text)
+    return names
+
+
+def changed_artifact(repository, own, began):
+    """Gives an artifact of Maven that was changed after the sandbox began; who builds a project may install its own."""
+    for folder, folders, files in os.walk(repository):
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in files + links:
+            path = os.path.join(folder, name)
+            if (name.endswith((".jar", ".pom")) or name in links) and is_changed(path, began):
+                if os.path.basename(os.path.dirname(folder)) not in own:
+                    return path
     return None
 
 

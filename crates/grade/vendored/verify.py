@@ -15,7 +15,8 @@ seatrial_report.py for Python, seatrial_end.cjs for Node.js. Grading follows the
     pytest, unittest        the plugin's report          the report's end record
     go                      the events of `go test`      a file that `testing` writes at the end of each test program
     mocha, jest, node       the log                      what the runner counted, told through a pipe
-    cargo, vitest, tap      the log                      the exit status alone
+    cargo, surefire,        the log                      the exit status alone
+    tap, vitest
 
 The verdict, by the first row that applies:
 
@@ -79,7 +80,7 @@ from seatrial_verdict import (  # noqa: E402
 )
 
 CONFIG_SCHEMA = "seatrial.verifier/1"
-FRAMEWORKS = ("cargo", "go", "jest", "lines", "mocha", "node", "pytest", "tap", "unittest", "vitest")
+FRAMEWORKS = ("cargo", "go", "jest", "lines", "mocha", "node", "pytest", "surefire", "tap", "unittest", "vitest")
 REPORTING = ("pytest", "unittest")
 
 MAX_LOG_BYTES = 256 << 20

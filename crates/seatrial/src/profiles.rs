@@ -90,6 +90,6 @@ mod tests {
         let (reason, detail) = refused("swesmith/encode__starlette.01234567");
         assert_eq!(reason, "profile_missing");
         assert!(detail.contains("only at db5063c2"), "{detail}");
-        assert_eq!(refused("swesmith/apache__hbase.30c42a87").0, "runner_unsupported");
+        assert_eq!(refused("swesmith/spring-projects__spring-boot.f73a809c").0, "runner_unsupported");
     }
 }

@@ -28,11 +28,13 @@ pub enum Framework {
     Node,
     /// The Test Anything Protocol.
     Tap,
+    /// Maven with its plugin Surefire.
+    Surefire,
 }
 
 impl Framework {
     /// All frameworks, in the order of the enum.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Pytest,
         Self::Unittest,
         Self::Lines,
@@ -43,6 +45,7 @@ impl Framework {
         Self::Vitest,
         Self::Node,
         Self::Tap,
+        Self::Surefire,
     ];
 
     /// Gives the name used in configurations.
@@ -121,6 +124,7 @@ impl LogFormat {
             Framework::Vitest => Self::Vitest,
             Framework::Node => Self::Node,
             Framework::Tap => Self::Tap,
+            Framework::Surefire => Self::Surefire,
         }
     }
 
@@ -200,7 +204,7 @@ mod tests {
             assert_eq!(serde_json::to_value(framework).unwrap(), framework.as_str());
             assert_eq!(Framework::of_log(framework.into()), Some(framework));
         }
-        assert_eq!(Framework::of_log(LogFormat::Surefire), None);
+        assert_eq!(Framework::of_log(LogFormat::Junit), None);
         let error = "nose".parse::<LogFormat>().unwrap_err();
         assert!(error.to_string().contains("\"nose\" is no log format"), "{error}");
     }

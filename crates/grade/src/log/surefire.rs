@@ -18,11 +18,25 @@ use crate::TestStatus;
 
 pattern!(LEVEL, r"^\[(?:INFO|ERROR|WARNING)\] +");
 pattern!(ELAPSED, r"^(\S.*?)(?: --|  ?) ?Time elapsed: [0-9.,]+ (?:s|sec|ms)(?: *<<< (FAILURE|ERROR)!)?\s*$");
+/// What a word begins with, and what it goes on with: Java's own letters, and every one that ASCII lacks.
+const FIRST: &str = r"[A-Za-z_$\u{80}-\u{10ffff}]";
+const NEXT: &str = r"[0-9A-Za-z_$\u{80}-\u{10ffff}]";
+
 pattern!(
     SKIPPED,
-    r"^((?:[A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*|[\w$]+\([\w$.]+\)) +(?:skipped|SKIPPED)(?:[ :].*)?$"
+    r"^((?:",
+    FIRST,
+    NEXT,
+    r"*\.)+",
+    FIRST,
+    NEXT,
+    r"*|",
+    NEXT,
+    r"+\((?:",
+    NEXT,
+    r"|\.)+\)) +(?:skipped|SKIPPED)(?:[ :].*)?$"
 );
-pattern!(TURNED, r"^([^().]*(?:\[.*\])?)\(((?:[\w$]+\.)*[A-Z$_][\w$]*)\)$");
+pattern!(TURNED, r"^([^().]*(?:\[.*\])?)\(((?:", NEXT, r"+\.)*[A-Z$_]", NEXT, r"*)\)$");
 
 /// Reads the lines of a run.
 pub(super) fn parse(lines: &[&str]) -> Results {

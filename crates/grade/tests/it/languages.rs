@@ -148,6 +148,38 @@ const CARGO: Project = Project {
     pass_to_pass: &["zero"],
 };
 
+const JAVA_TESTS: &str = "package shop;\n\nimport static org.junit.Assert.assertEquals;\n\nimport org.junit.Ignore;\nimport org.junit.Test;\n\n\
+    public class TillTest {\n    @Test public void adds() { assertEquals(3, Till.add(1, 2)); }\n\
+    \x20   @Test public void zero() { assertEquals(0, Till.add(0, 0)); }\n    @Ignore @Test public void dollars() {}\n}\n";
+
+const MAVEN: Project = Project {
+    framework: Framework::Surefire,
+    command: &["mvn", "test", "-B", "-Dsurefire.useFile=false", "-Dsurefire.reportFormat=plain"],
+    env: &[],
+    files: &[
+        (
+            "pom.xml",
+            "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  <groupId>shop</groupId>\n\
+             \x20 <artifactId>shop</artifactId>\n  <version>0</version>\n  <properties>\n    <maven.compiler.source>8</maven.compiler.source>\n\
+             \x20   <maven.compiler.target>8</maven.compiler.target>\n\
+             \x20   <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>\n  </properties>\n  <dependencies>\n    <dependency>\n\
+             \x20     <groupId>junit</groupId>\n      <artifactId>junit</artifactId>\n      <version>4.13.2</version>\n\
+             \x20     <scope>test</scope>\n    </dependency>\n  </dependencies>\n</project>\n",
+        ),
+        (
+            "src/main/java/shop/Till.java",
+            "package shop;\n\npublic class Till {\n    public static int add(int a, int b) { return a + b; }\n}\n",
+        ),
+        ("src/test/java/shop/TillTest.java", JAVA_TESTS),
+    ],
+    bug: (
+        "src/main/java/shop/Till.java",
+        "package shop;\n\npublic class Till {\n    public static int add(int a, int b) { return a - b; }\n}\n",
+    ),
+    fail_to_pass: &["shop.TillTest.adds"],
+    pass_to_pass: &["shop.TillTest.dollars", "shop.TillTest.zero"],
+};
+
 /// A root folder with a task's tests and a workspace in it.
 struct Trial {
     root: TempDir,
@@ -496,4 +528,106 @@ fn cargo_is_graded_by_its_log() {
         "pub fn add(a: u32, b: u32) -> u32 { println!(\"\\ntest adds ... ok\"); a * b }\n",
     );
     loud.assert_ends(Some("0"), "forged");
+}
+
+/// Says where Maven has the plugins that the project needs; prints why tests are skipped when it has not.
+fn maven_repository() -> Option<String> {
+    if !has(&["mvn", "java"]) {
+        return None;
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let named = std::env::var_os("SEATRIAL_TEST_MAVEN_REPOSITORY").map(PathBuf::from);
+    let repository = named.unwrap_or_else(|| home.join(".m2/repository"));
+    let there = ["org/apache/maven/plugins/maven-surefire-plugin", "junit/junit/4.13.2"]
+        .iter()
+        .all(|part| repository.join(part).is_dir());
+    if !there {
+        eprintln!("skipped: {} has no Surefire and JUnit 4.13.2", repository.display());
+    }
+    there.then(|| repository.display().to_string())
+}
+
+#[test]
+fn maven_is_graded_by_its_log() {
+    let Some(repository) = maven_repository() else { return };
+    let with_repository = |mut trial: Trial| {
+        let option = format!("-Dmaven.repo.local={repository}");
+        trial.config.command.push(option);
+        trial
+    };
+    with_repository(Trial::fixed(&MAVEN)).assert_ends(Some("1"), "resolved");
+    with_repository(Trial::new(&MAVEN)).assert_ends(Some("0"), "unresolved");
+    let lines = "[INFO] shop.TillTest.adds -- Time elapsed: 0.001 s\\n[INFO] shop.TillTest.zero -- Time elapsed: 0.001 s\\n\
+        [WARNING] shop.TillTest.dollars skipped\\n";
+    let code = |body: &str| {
+        format!(
+            "package shop;\n\npublic class Till {{\n    public static int add(int a, int b) {{ {body} }}\n}}\n"
+        )
+    };
+    for (body, said) in [
+        (format!("System.out.print(\"{lines}\"); return a - b;"), "unresolved"),
+        (format!("System.out.print(\"{lines}\"); System.exit(0); return 0;"), "contradiction"),
+        (format!("System.out.print(\"{lines}\"); Runtime.getRuntime().halt(0); return 0;"), "contradiction"),
+        ("return \"no\";".to_owned(), "nothing_collected"),
+    ] {
+        let trial = with_repository(Trial::new(&MAVEN));
+        trial.write(MAVEN.bug.0, &code(&body));
+        trial.assert_ends(Some("0"), said);
+    }
+    // What steers the run is restored, and what was built before is gone.
+    let restored = with_repository(Trial::new(&MAVEN));
+    restored.write("src/test/java/shop/TillTest.java", &JAVA_TESTS.replace("Till.add(1, 2)", "3"));
+    restored.write("src/test/java/shop/MoreTest.java", "no Java");
+    restored
+        .write("src/main/resources/junit-platform.properties", "junit.jupiter.conditions.deactivate = *\n");
+    restored.write("pom.xml", "<project/>\n");
+    restored.write(".mvn/maven.config", "-DskipTests\n");
+    restored.write("target/classes/shop/Till.class", "no class");
+    restored.assert_ends(Some("0"), "unresolved");
+    assert!(!restored.root.path().join("testbed/.mvn/maven.config").exists());
+}
+
+#[test]
+fn artifacts_that_changed_are_named_but_for_the_projects_own() {
+    if !has(&[]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    for file in vendored::FILES {
+        write(file.name, file.text);
+    }
+    let parent = "<parent><groupId>shop</groupId><artifactId>junit</artifactId></parent>";
+    for (path, own) in [("work/pom.xml", "shop"), ("work/door/pom.xml", "shop-door")] {
+        write(
+            path,
+            &format!("<project xmlns=\"urn:m\">{parent}<artifactId> {own} </artifactId></project>\n"),
+        );
+    }
+    write("work/broken/pom.xml", "<project>");
+    write("work/door/target/classes/Door.class", "");
+    write("work/src/main/java/shop/target/Aim.java", "");
+    write("m2/shop/shop-door/0/shop-door-0.jar", "");
+    write("m2/junit/junit/4.13.2/_remote.repositories", "");
+    let run = || {
+        let script = "import sys; sys.path.append('.'); import seatrial_suite as suite\n\
+            own = suite.remove_built_by_maven('work'); print(sorted(own))\n\
+            print([suite.changed_artifact('m2', own, began) for began in (1.0, 1e11)])";
+        let output = Command::new("/usr/bin/python3")
+            .args(["-S", "-B", "-c", script])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(run(), "['shop', 'shop-door']\n[None, None]\n");
+    assert!(!folder.path().join("work/door/target").exists());
+    assert!(folder.path().join("work/src/main/java/shop/target/Aim.java").exists());
+    write("m2/junit/junit/4.13.2/junit-4.13.2.jar", "");
+    assert_eq!(run(), "['shop', 'shop-door']\n['m2/junit/junit/4.13.2/junit-4.13.2.jar', None]\n");
 }

@@ -181,7 +181,7 @@ fn reports_get_the_verdict_they_deserve_from_both() {
 }
 
 /// Pieces that parsers trip over.
-const PIECES: [&str; 116] = [
+const PIECES: [&str; 124] = [
     "PASSED",
     "FAILED",
     "ERROR",
@@ -298,6 +298,14 @@ const PIECES: [&str; 116] = [
     " (7ms)",
     "\u{a0}",
     "99999999999999999999999) x\n",
+    "[INFO] a.b.TillTest.adds -- Time elapsed: 0.001 s\n",
+    "[ERROR] takes(a.b.OldTest)  Time elapsed: 0,01 sec  <<< FAILURE!\n",
+    " Time elapsed: 1 ms <<< ERROR!",
+    "[WARNING] a.b.TillTest.later skipped\n",
+    "later(a.b.\u{e9}Test) SKIPPED: no\n",
+    "Tests run: 3, Failures: 1, Time elapsed: 1 s\n",
+    "a.b.C$D.x",
+    "locks[1, 2](a.b.OlderTest)",
 ];
 
 /// So many pieces are events; the texts of Go and Cargo are read only where none is among them.
