@@ -12,7 +12,7 @@ use serde_json::json;
 use source::{InstanceKey, Keep, Pulled, Records, SeatrialLock};
 
 use crate::failure::{Exit, Failure, OrExit, Result};
-use crate::output::{Output, table};
+use crate::output::{Output, count, table};
 use crate::project::{Project, section_digest};
 use crate::sources;
 use crate::workbench::run_alone;
@@ -63,10 +63,11 @@ pub fn write(output: Output, project: &Project, pulled: &mut Pulled) -> Result<P
     }
     artifact::store(&project.path(RESERVES), &outcome.reserves)?;
     artifact::store(&project.path(PLAN), &outcome.plan)?;
-    output.stage(
-        "plan",
-        format_args!("{} primaries, {} reserves", outcome.plan.tasks.len(), outcome.reserves.tasks.len()),
-    );
+    let primaries = match outcome.plan.tasks.len() {
+        1 => "1 primary".to_owned(),
+        several => format!("{several} primaries"),
+    };
+    output.stage("plan", format_args!("{primaries}, {}", count(outcome.reserves.tasks.len(), "reserve")));
     Ok(outcome.stats)
 }
 

@@ -5,7 +5,7 @@ use source::{Keep, Network, PullMode, Pulled, Reading};
 
 use crate::cli::Pull;
 use crate::failure::Result;
-use crate::output::Output;
+use crate::output::{Output, count};
 use crate::project::Project;
 use crate::sources::{self, LOCK, Wish};
 use crate::workbench::run_alone;
@@ -82,11 +82,13 @@ fn carry_out(output: Output, project: &Project, wish: Wish) -> Result<Pulled> {
     output.stage(
         "source pull",
         format_args!(
-            "{} sources, {rows} rows, {} source distributions, {}",
-            pulled.records.len(),
-            pulled.distributions.len(),
+            "{}, {}, {}, {}",
+            count(pulled.records.len(), "source"),
+            count(rows as usize, "row"),
+            count(pulled.distributions.len(), "source distribution"),
             match pulled.changes.len() {
                 0 => "as locked".to_owned(),
+                1 => "1 lock entry written".to_owned(),
                 changes => format!("{changes} lock entries written"),
             }
         ),

@@ -1,4 +1,4 @@
-//! Bugs in Go and JavaScript, from a row of a collection to an accepted task.
+//! Bugs in Go, JavaScript and Java, from a row of a collection to an accepted task.
 
 use std::path::Path;
 use std::process::Command;
@@ -108,6 +108,41 @@ const MOCHA: Project = Project {
     hidden: "test/till.js",
     fail_to_pass: &["adds (1) to `2`"],
     pass_to_pass: &["adds nothing at all", "knows dollars"],
+};
+
+const MAVEN: Project = Project {
+    name: "mini__till-maven.0123abcd",
+    framework: None,
+    command: "mvn test -B -Dsurefire.useFile=false -Dsurefire.reportFormat=plain",
+    files: &[
+        (
+            "pom.xml",
+            "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  <groupId>shop</groupId>\n\
+             \x20 <artifactId>till</artifactId>\n  <version>0</version>\n  <properties>\n    <maven.compiler.source>8</maven.compiler.source>\n\
+             \x20   <maven.compiler.target>8</maven.compiler.target>\n\
+             \x20   <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>\n  </properties>\n  <dependencies>\n    <dependency>\n\
+             \x20     <groupId>junit</groupId>\n      <artifactId>junit</artifactId>\n      <version>4.13.2</version>\n\
+             \x20     <scope>test</scope>\n    </dependency>\n  </dependencies>\n</project>\n",
+        ),
+        (
+            "src/main/java/shop/Till.java",
+            "package shop;\n\n/** Counts coins. */\npublic class Till {\n    public static int add(int a, int b) {\n        return a + b;\n    }\n}\n",
+        ),
+        (
+            "src/test/java/shop/TillTest.java",
+            "package shop;\n\nimport static org.junit.Assert.assertEquals;\n\nimport org.junit.Test;\n\npublic class TillTest {\n\
+             \x20   @Test public void adds() { assertEquals(3, Till.add(1, 2)); }\n}\n",
+        ),
+        (
+            "src/test/java/shop/ZeroTest.java",
+            "package shop;\n\nimport static org.junit.Assert.assertEquals;\n\nimport org.junit.Test;\n\npublic class ZeroTest {\n\
+             \x20   @Test public void zero() { assertEquals(0, Till.add(0, 0)); }\n}\n",
+        ),
+    ],
+    bug: ("src/main/java/shop/Till.java", "        return a + b;", "        return a - b;"),
+    hidden: "src/test/java/shop/TillTest.java",
+    fail_to_pass: &["shop.TillTest.adds"],
+    pass_to_pass: &["shop.ZeroTest.zero"],
 };
 
 impl Project {
@@ -241,6 +276,22 @@ fn install_mocha(context: &Path) -> bool {
     installed
 }
 
+/// Copies Maven's repository into the context of a base image; says why tests are skipped where there is none.
+fn install_maven(context: &Path) -> bool {
+    let Some(repository) = std::env::var_os("SEATRIAL_TEST_MAVEN_REPOSITORY") else {
+        eprintln!(
+            "skipped: SEATRIAL_TEST_MAVEN_REPOSITORY names no repository of Maven with Surefire and JUnit 4.13.2"
+        );
+        return false;
+    };
+    std::fs::create_dir_all(context).unwrap();
+    let copied = Command::new("cp").arg("-rL").arg(repository).arg(context.join("repository")).status();
+    assert!(copied.unwrap().success());
+    let dockerfile = "FROM seatrial.local/host\nCOPY repository /root/.m2/repository\n";
+    std::fs::write(context.join("Dockerfile"), dockerfile).unwrap();
+    true
+}
+
 /// Whether a program of the system is there, where sandboxes find it.
 fn has(program: &str) -> bool {
     let found = ["/usr/local/bin", "/usr/bin"].iter().any(|folder| Path::new(folder).join(program).exists());
@@ -352,4 +403,17 @@ fn bugs_in_javascript_become_proved_tasks() {
     if packages {
         tamper(temp.path(), &MOCHA);
     }
+}
+
+#[test]
+fn bugs_in_java_become_proved_tasks() {
+    if !sandboxes_run() || !has("mvn") || !has("java") {
+        return;
+    }
+    let temp: TempDir = tempfile::tempdir().unwrap();
+    if !install_maven(&temp.path().join("bases/packages")) {
+        return;
+    }
+    write_recipe(temp.path(), &[&MAVEN], true);
+    prove(temp.path(), &[&MAVEN]);
 }
