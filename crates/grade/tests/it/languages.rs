@@ -542,7 +542,10 @@ fn maven_repository() -> Option<String> {
         .iter()
         .all(|part| repository.join(part).is_dir());
     if !there {
-        eprintln!("skipped: {} has no Surefire and JUnit 4.13.2", repository.display());
+        eprintln!(
+            "skipped: {} has no Surefire and JUnit 4.13.2; scripts/maven-repository makes one that has",
+            repository.display()
+        );
     }
     there.then(|| repository.display().to_string())
 }

@@ -280,7 +280,7 @@ fn install_mocha(context: &Path) -> bool {
 fn install_maven(context: &Path) -> bool {
     let Some(repository) = std::env::var_os("SEATRIAL_TEST_MAVEN_REPOSITORY") else {
         eprintln!(
-            "skipped: SEATRIAL_TEST_MAVEN_REPOSITORY names no repository of Maven with Surefire and JUnit 4.13.2"
+            "skipped: SEATRIAL_TEST_MAVEN_REPOSITORY names no repository of Maven; scripts/maven-repository makes one"
         );
         return false;
     };
