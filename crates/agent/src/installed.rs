@@ -24,11 +24,14 @@ pub struct Spec {
     pub setup: Option<String>,
     /// The script that lets it work.
     pub command: String,
-    /// Variables of both; values are templates that know `model` and `base_url`.
+    /// Variables of both; values are templates that know `model`, `base_url`, and `root_url`, which is the same without `/v1` at
+    /// its end.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The file in `/logs/agent` to which it writes its trajectory.
     pub trajectory: Option<String>,
+    /// The form of the trajectory, by the name that readers of trajectories have for it; it shows itself where this is absent.
+    pub form: Option<String>,
 }
 
 /// Why a specification cannot be used.
@@ -42,6 +45,12 @@ pub enum SpecError {
         "`{0}` cannot name an agent: small letters, digits and hyphens can, and no other agent may be called so"
     )]
     Name(String),
+    /// Its trajectory cannot lie there.
+    #[error("`{0}` cannot name a trajectory: a file in /logs/agent can, without any directory")]
+    Trajectory(String),
+    /// A form without anything that could have it.
+    #[error("it names the form `{0}` and no `trajectory` that has it")]
+    Form(String),
     /// A value cannot be filled in.
     #[error("the variable `{name}` cannot be filled in: {detail}")]
     Env {
@@ -59,7 +68,17 @@ pub enum SpecError {
 const TAKEN: [&str; 3] = ["oracle", "nop", super::shell::NAME];
 
 static BUILT_IN: LazyLock<Vec<Spec>> = LazyLock::new(|| {
-    let texts = [include_str!("../agents/mini-swe-agent.toml")];
+    let texts = [
+        include_str!("../agents/aider.toml"),
+        include_str!("../agents/claude-code.toml"),
+        include_str!("../agents/codex.toml"),
+        include_str!("../agents/gemini-cli.toml"),
+        include_str!("../agents/goose.toml"),
+        include_str!("../agents/mini-swe-agent.toml"),
+        include_str!("../agents/openhands.toml"),
+        include_str!("../agents/qwen-code.toml"),
+        include_str!("../agents/swe-agent.toml"),
+    ];
     texts.into_iter().map(|text| Spec::parse(text).expect("a test reads them all")).collect()
 });
 
@@ -70,6 +89,13 @@ impl Spec {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if spec.name.is_empty() || !spec.name.chars().all(plain) || TAKEN.contains(&spec.name.as_str()) {
             return Err(SpecError::Name(spec.name));
+        }
+        match (&spec.trajectory, &spec.form) {
+            (Some(file), _) if file.is_empty() || file.contains(['/', '\0']) || file.starts_with('.') => {
+                return Err(SpecError::Trajectory(file.clone()));
+            }
+            (None, Some(form)) => return Err(SpecError::Form(form.clone())),
+            _ => {}
         }
         spec.variables("x", "http://x", "x")?;
         Ok(spec)
@@ -92,8 +118,9 @@ impl Spec {
         }
         let mut environment = Environment::empty();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        let root_url = base_url.strip_suffix("/v1").unwrap_or(base_url);
         let filled = self.env.iter().map(|(name, template)| {
-            let value = environment.render_named_str(name, template, context! { model, base_url });
+            let value = environment.render_named_str(name, template, context! { model, base_url, root_url });
             match value {
                 Ok(value) => Ok((name.clone(), value)),
                 Err(error) => Err(SpecError::Env { name: name.clone(), detail: format!("{error:#}") }),
@@ -113,11 +140,16 @@ mod tests {
 
     #[test]
     fn the_built_in_ones_can_be_read() {
-        let [mini] = Spec::built_in() else { panic!("one") };
-        let variables = mini.variables("m", "http://127.0.0.1:8417/v1", "Fix {{ it }}.").unwrap();
+        let names: Vec<_> = Spec::built_in().iter().map(|spec| spec.name.as_str()).collect();
+        assert!(names.is_sorted(), "{names:?}");
+        let named = |name: &str| Spec::built_in().iter().find(|spec| spec.name == name).unwrap();
+        let variables =
+            named("mini-swe-agent").variables("m", "http://127.0.0.1:8417/v1", "Fix {{ it }}.").unwrap();
         assert_eq!(variables["OPENAI_API_BASE"], "http://127.0.0.1:8417/v1");
         assert_eq!(variables["SEATRIAL_INSTRUCTION"], "Fix {{ it }}.");
-        assert!(mini.variables("m", "u", &"x".repeat(MOST_INSTRUCTION + 1)).is_err());
+        let variables = named("claude-code").variables("m", "http://127.0.0.1:8417/v1", "x").unwrap();
+        assert_eq!(variables["ANTHROPIC_BASE_URL"], "http://127.0.0.1:8417");
+        assert!(named("goose").variables("m", "u", &"x".repeat(MOST_INSTRUCTION + 1)).is_err());
     }
 
     #[test]
@@ -132,5 +164,14 @@ mod tests {
         for name in ["oracle", "shell", "My", "a/b", ""] {
             assert!(matches!(spec(name, ""), Err(SpecError::Name(_))), "{name}");
         }
+        let told =
+            |more: &str| Spec::parse(&format!("name = \"a\"\nversion = \"1\"\ncommand = \"x\"\n{more}"));
+        for file in ["a/b", "../x", "", ".hidden"] {
+            assert!(
+                matches!(told(&format!("trajectory = \"{file}\"")), Err(SpecError::Trajectory(_))),
+                "{file}"
+            );
+        }
+        assert!(matches!(told("form = \"codex\""), Err(SpecError::Form(_))));
     }
 }

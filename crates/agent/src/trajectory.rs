@@ -1,7 +1,8 @@
 //! Trajectories: ATIF 1.8, written while the agent works.
 //!
 //! After each step the file is a whole document again: what closes the document is written behind the new step in one go. A
-//! run that is killed keeps every step that was written before.
+//! run that is killed keeps every step that was written before. Even where the kill cuts a write, the lines before it are whole,
+//! and a reader gets everything from them: each step is a line, and what was heard in reply to it is another one.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -46,7 +47,7 @@ pub struct AgentStep<'a> {
 #[derive(Debug)]
 pub struct Trajectory {
     file: File,
-    /// Where the last step ends, its closing brace left out.
+    /// Where the line of the last step ends; its closing brace comes on the next one.
     end: u64,
     length: u64,
     steps: u64,
@@ -178,7 +179,7 @@ impl Trajectory {
                 None => json!({"content": heard.text}),
             })
             .collect();
-        self.append(&format!(",\"observation\":{}", json!({ "results": results })))
+        self.append(&format!(",\"observation\":{}\n", json!({ "results": results })))
     }
 
     /// Writes text behind the last step, and behind it what closes the document.
@@ -194,7 +195,7 @@ impl Trajectory {
         add("total_cached_tokens", self.totals.cached.map(Value::from));
         add("total_cost_usd", self.totals.cost_usd.map(Value::from));
         add("total_steps", Some(self.steps.into()));
-        let whole = format!("{text}}}\n],\"final_metrics\":{}}}\n", Value::Object(totals));
+        let whole = format!("{text}}}],\"final_metrics\":{}}}\n", Value::Object(totals));
         self.file.seek(SeekFrom::Start(self.end))?;
         self.file.write_all(whole.as_bytes())?;
         let length = self.end + whole.len() as u64;
@@ -207,10 +208,11 @@ impl Trajectory {
     }
 }
 
-/// A step without its closing brace.
+/// The line of a step, without its closing brace.
 fn open(step: &Step<'_>) -> io::Result<String> {
     let mut text = serde_json::to_string(step)?;
     text.pop();
+    text.push('\n');
     Ok(text)
 }
 

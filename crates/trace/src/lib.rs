@@ -42,7 +42,7 @@ pub use stats::{
     groups, stats,
 };
 pub use trajectory::{
-    AtifError, Content, Observed, Part, Speaker, Step, StepUsage, TokenRecord, ToolCall, ToolDefinitions,
-    Totals, Trajectory,
+    AtifError, Content, Observed, Part, Speaker, Step, StepUsage, TRAJECTORY_FORMS, TokenRecord, ToolCall,
+    ToolDefinitions, Totals, Trajectory,
 };
 pub use write::{Column, Columns, RowSet, Target, Written};

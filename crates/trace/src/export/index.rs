@@ -141,6 +141,7 @@ impl Index {
 pub(super) fn add(report: &mut ExportReport, mended: Mended) {
     report.surrogates += mended.surrogates;
     report.not_utf8 += mended.not_utf8;
+    report.cut += mended.cut;
 }
 
 fn indexed(place: Place, head: Head, path: &Path) -> Indexed {

@@ -29,6 +29,8 @@ pub struct ExportReport {
     pub surrogates: u64,
     /// Documents with bytes that were not UTF-8.
     pub not_utf8: u64,
+    /// Trajectories whose end was cut, read up to there.
+    pub cut: u64,
     /// Images and sounds, which have no place in a row.
     pub media: u64,
 }

@@ -9,5 +9,5 @@ mod read;
 mod value;
 
 pub(crate) use python::{compact, indented};
-pub(crate) use read::{Mended, parse};
+pub(crate) use read::{JsonError, Mended, parse};
 pub(crate) use value::Json;

@@ -35,6 +35,8 @@ pub(crate) struct Mended {
     pub(crate) surrogates: u64,
     /// Bytes that were not UTF-8, now U+FFFD; counted once a document.
     pub(crate) not_utf8: u64,
+    /// Documents whose end was cut, read up to there.
+    pub(crate) cut: u64,
 }
 
 /// Reads one value from `text`, with nothing but white space around it. A byte order mark is skipped.

@@ -12,7 +12,7 @@ use crate::json::{Json, compact};
 use crate::read::call;
 
 /// Reads a document of any form that is known.
-pub(crate) fn any(mut document: Json<'_>) -> Result<Trajectory, String> {
+pub(super) fn any(mut document: Json<'_>) -> Result<Trajectory, String> {
     if document.get("steps").is_some() {
         return from_json(document).map_err(|error| error.to_string());
     }
@@ -63,21 +63,6 @@ fn about(info: &Json<'_>, out: &mut Trajectory) {
         info.text("mini_version").or_else(|| info.text("swe_agent_version")).map(str::to_owned);
 }
 
-fn step(source: Speaker, message: Content) -> Step {
-    Step {
-        source,
-        message,
-        reasoning: None,
-        calls: Vec::new(),
-        results: Vec::new(),
-        copied: false,
-        timestamp: None,
-        usage: StepUsage::default(),
-        finish_reason: None,
-        tokens: None,
-    }
-}
-
 /// Messages of a chat. What a tool gave belongs to the step that called it.
 fn messages(items: Vec<Json<'_>>, agent: &str, out: &mut Trajectory) -> Result<(), String> {
     out.agent = Some(agent.to_owned());
@@ -93,7 +78,9 @@ fn messages(items: Vec<Json<'_>>, agent: &str, out: &mut Trajectory) -> Result<(
                 };
                 match out.steps.last_mut().filter(|step| step.source == Speaker::Agent) {
                     Some(step) => step.results.push(result),
-                    None => out.steps.push(step(Speaker::User, result.content.unwrap_or(Content::Nothing))),
+                    None => {
+                        out.steps.push(Step::new(Speaker::User, result.content.unwrap_or(Content::Nothing)));
+                    }
                 }
             }
             "assistant" => {
@@ -109,11 +96,11 @@ fn messages(items: Vec<Json<'_>>, agent: &str, out: &mut Trajectory) -> Result<(
                     // A demonstration was played to the model and is none of its own turns.
                     copied: matches!(item.get("is_demo"), Some(Json::Bool(true))),
                     usage,
-                    ..step(Speaker::Agent, said)
+                    ..Step::new(Speaker::Agent, said)
                 });
             }
-            "system" | "developer" => out.steps.push(step(Speaker::System, said)),
-            _ => out.steps.push(step(Speaker::User, said)),
+            "system" | "developer" => out.steps.push(Step::new(Speaker::System, said)),
+            _ => out.steps.push(Step::new(Speaker::User, said)),
         }
     }
     // SWE-agent says the thought once more in the content.
@@ -138,7 +125,7 @@ fn turns(items: Vec<Json<'_>>, out: &mut Trajectory) {
                 .into_iter()
                 .map(|seen| Observed { call: None, content: Some(seen), helpers: Vec::new() })
                 .collect(),
-            ..step(Speaker::Agent, Content::Text(response))
+            ..Step::new(Speaker::Agent, Content::Text(response))
         });
     }
 }
@@ -158,7 +145,7 @@ fn events(items: Vec<Json<'_>>, out: &mut Trajectory) {
                 Some(step) => {
                     step.results.push(Observed { call: None, content: Some(seen), helpers: Vec::new() });
                 }
-                None => out.steps.push(step(Speaker::User, seen)),
+                None => out.steps.push(Step::new(Speaker::User, seen)),
             }
             continue;
         }
@@ -167,10 +154,10 @@ fn events(items: Vec<Json<'_>>, out: &mut Trajectory) {
         let from_agent = item.text("source") == Some("agent");
         let mut made = match action.as_str() {
             "change_agent_state" | "recall" | "null" => continue,
-            "system" => step(Speaker::System, content(arguments.take("content"), &mut out.media)),
+            "system" => Step::new(Speaker::System, content(arguments.take("content"), &mut out.media)),
             "message" => {
                 let speaker = if from_agent { Speaker::Agent } else { Speaker::User };
-                step(speaker, content(arguments.take("content"), &mut out.media))
+                Step::new(speaker, content(arguments.take("content"), &mut out.media))
             }
             _ if !from_agent => continue,
             _ => {
@@ -178,7 +165,7 @@ fn events(items: Vec<Json<'_>>, out: &mut Trajectory) {
                 let mut text = String::new();
                 compact(&arguments, &mut text);
                 let call = ToolCall { id: None, name: action, arguments: text };
-                Step { calls: vec![call], ..step(Speaker::Agent, Content::Text(thought)) }
+                Step { calls: vec![call], ..Step::new(Speaker::Agent, Content::Text(thought)) }
             }
         };
         made.timestamp = timestamp;

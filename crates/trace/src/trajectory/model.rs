@@ -183,6 +183,22 @@ impl Part {
 }
 
 impl Step {
+    /// A step of which nothing but its text is known.
+    pub(crate) fn new(source: Speaker, message: Content) -> Self {
+        Self {
+            source,
+            message,
+            reasoning: None,
+            calls: Vec::new(),
+            results: Vec::new(),
+            copied: false,
+            timestamp: None,
+            usage: StepUsage::default(),
+            finish_reason: None,
+            tokens: None,
+        }
+    }
+
     /// Whether the agent decided here: what it says can be learnt from.
     pub fn is_turn(&self) -> bool {
         self.source == Speaker::Agent && !self.copied

@@ -21,14 +21,25 @@ pub(crate) fn load<T>(
     mended: &mut Mended,
     with: impl FnOnce(Json<'_>) -> Result<T, String>,
 ) -> Result<Option<T>, Fault> {
+    load_text(directory, name, mended, |text, mended| {
+        with(parse(text, mended).map_err(|error| error.to_string())?)
+    })
+}
+
+/// Reads a file and hands its text over. `None` when there is no such file.
+pub(crate) fn load_text<T>(
+    directory: &Directory,
+    name: &str,
+    mended: &mut Mended,
+    with: impl FnOnce(&str, &mut Mended) -> Result<T, String>,
+) -> Result<Option<T>, Fault> {
     let fault = |detail: String| Fault { file: name.to_owned(), detail };
     let mut bytes = Vec::new();
     if !directory.read(name, &mut bytes).map_err(|what| fault(what.to_string()))? {
         return Ok(None);
     }
     let text = text(&bytes, mended);
-    let value = parse(&text, mended).map_err(|error| fault(error.to_string()))?;
-    with(value).map(Some).map_err(fault)
+    with(&text, mended).map(Some).map_err(fault)
 }
 
 /// The bytes as text; what is not UTF-8 becomes U+FFFD and is counted.

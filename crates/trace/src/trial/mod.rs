@@ -6,7 +6,7 @@ mod harbor_stats;
 mod head;
 mod sources;
 
-pub(crate) use document::{Fault, load, text};
+pub(crate) use document::{Fault, load, load_text, text};
 pub(crate) use find::{Found, Place, Root, find, find_agents};
 pub(crate) use harbor_stats::JobStats;
 pub(crate) use head::{Head, run_above};

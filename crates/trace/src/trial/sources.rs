@@ -6,10 +6,10 @@ use std::io;
 
 use job::Directory;
 
-use super::{Fault, load};
+use super::{Fault, load, load_text};
 use crate::json::Mended;
 use crate::row::MAIN;
-use crate::trajectory::{Trajectory, any};
+use crate::trajectory::{Content, Speaker, Step, Trajectory, read};
 
 /// A chain of documents longer than this is cut off as a fault.
 const CHAIN: usize = 1000;
@@ -20,6 +20,12 @@ const MAIN_FILES: [(&str, &str); 3] = [
     ("artifacts", "trajectory.json"),
     ("agent", "mini-swe-agent.trajectory.json"),
 ];
+
+/// Where a trial says how the program that worked in it was started, with the file and the form of its trajectory.
+const SPEC: &str = "spec.json";
+
+/// What that program was told.
+const INSTRUCTION: &str = "instruction.md";
 
 /// Logs of the verifier that are read, in their order.
 const VERIFIER_LOGS: [&str; 2] = ["test-stdout.txt", "test-stderr.txt"];
@@ -56,10 +62,42 @@ pub(crate) fn sources(
             if with_helpers && folder == "agent" {
                 helpers(&directory, mended, faults, &mut found);
             }
-            break;
+            return Ok(found);
         }
     }
+    let Some(directory) = folder_of(trial, "agent", faults) else { return Ok(found) };
+    found.extend(native(&directory, mended)?);
+    if with_helpers && let Some(source) = found.first_mut() {
+        let mut helpers = Vec::new();
+        source.chain.iter_mut().for_each(|document| embedded(document, "", &mut helpers));
+        found.extend(helpers);
+    }
     Ok(found)
+}
+
+/// Reads the trajectory that a program of the image wrote in its own form, where the trial says which file that is.
+fn native(directory: &Directory, mended: &mut Mended) -> Result<Option<Source>, Fault> {
+    let in_folder = |fault: Fault| Fault { file: format!("agent/{}", fault.file), ..fault };
+    let told = load(directory, SPEC, mended, |mut spec| {
+        Ok((spec.take_text("name"), spec.take_text("trajectory"), spec.take_text("form")))
+    });
+    let Some((name, Some(file), form)) = told.map_err(in_folder)? else { return Ok(None) };
+    if file.contains(['/', '\0']) || file == ".." || file == "." {
+        let detail = "names a trajectory that does not lie beside it".into();
+        return Err(in_folder(Fault { file: SPEC.into(), detail }));
+    }
+    let document = load_text(directory, &file, mended, |text, mended| read(text, form.as_deref(), mended));
+    let Some(mut document) = document.map_err(in_folder)? else { return Ok(None) };
+    document.agent = name.or(document.agent);
+    // Some programs do not write down what they were told.
+    if document.steps.first().is_some_and(|step| step.source == Speaker::Agent) {
+        let told =
+            load_text(directory, INSTRUCTION, mended, |text, _| Ok(text.to_owned())).map_err(in_folder)?;
+        if let Some(told) = told {
+            document.steps.insert(0, Step::new(Speaker::User, Content::Text(told)));
+        }
+    }
+    Ok(Some(Source { name: MAIN.into(), chain: vec![document] }))
 }
 
 /// Opens a folder of a trial. Whatever stands in its place and is no directory, such as a link, is a fault.
@@ -99,7 +137,7 @@ pub(crate) fn steps_of(trial: &Directory, faults: &mut Vec<Fault>) -> Vec<(OsStr
 /// Reads the trajectory in a file that no trial is around.
 pub(crate) fn lone(directory: &Directory, file: &OsStr, mended: &mut Mended) -> Result<Source, Fault> {
     let name = file.to_string_lossy();
-    match load(directory, &name, mended, any)? {
+    match load_text(directory, &name, mended, |text, mended| read(text, None, mended))? {
         Some(trajectory) => Ok(Source { name: MAIN.into(), chain: vec![trajectory] }),
         None => Err(Fault { file: name.into_owned(), detail: "is missing".into() }),
     }
@@ -141,7 +179,7 @@ fn trajectory(
     name: &str,
     mended: &mut Mended,
 ) -> Result<Option<Trajectory>, Fault> {
-    load(directory, name, mended, any)
+    load_text(directory, name, mended, |text, mended| read(text, None, mended))
         .map_err(|fault| Fault { file: format!("{folder}/{}", fault.file), ..fault })
 }
 

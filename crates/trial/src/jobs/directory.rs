@@ -118,8 +118,11 @@ impl JobDirectory {
         }))
     }
 
-    /// Removes what a cut-off trial left.
+    /// Makes room for a trial that was cut off. What a model had done in it stays known.
     pub(crate) fn clear(&self, trial: &str) -> io::Result<()> {
+        if left_work(&self.path.join(trial)) {
+            return self.set_aside(trial).map(|_| ());
+        }
         match fs::remove_dir_all(self.path.join(trial)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -169,6 +172,15 @@ impl JobDirectory {
         }
         Ok(())
     }
+}
+
+/// Whether an agent that asks a model had begun in a trial's directory. No link is followed.
+fn left_work(trial: &Path) -> bool {
+    let is_there = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink());
+    let agent = trial.join("agent");
+    is_there(trial)
+        && is_there(&agent)
+        && ["trajectory.json", "spec.json"].iter().any(|file| is_there(&agent.join(file)))
 }
 
 /// Opens a log that grows. No link is followed, and a pipe under the name does not block.

@@ -8,7 +8,7 @@ use sandbox::{Archive, Capture, ExecSpec};
 
 use super::access::{Access, Fetched, disk};
 use super::artifacts::{Excludes, PUBLISHED, absolute, for_crossing, is_taken};
-use super::installed::OUTPUT;
+use super::installed::{INSTRUCTION, OUTPUT, SPEC};
 use super::round::Round;
 use super::{Failure, Life};
 use crate::Agent;
@@ -23,7 +23,8 @@ fn is_ours(agent: Agent, name: &str) -> bool {
     let own = match agent {
         Agent::Shell => name.starts_with("trajectory.") || name.starts_with("wire/"),
         Agent::Installed(spec) => {
-            name == OUTPUT || name.starts_with("trajectory.") && spec.trajectory.as_deref() != Some(name)
+            matches!(name, OUTPUT | SPEC | INSTRUCTION)
+                || name.starts_with("trajectory.") && spec.trajectory.as_deref() != Some(name)
         }
         Agent::Oracle | Agent::Nop | Agent::Cheat(_) => false,
     };

@@ -1,6 +1,7 @@
 //! An agent that is a program of the image: started in the sandbox, with the model behind a door.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use agent::installed::{DOOR, Spec};
 use record::Reason;
@@ -13,6 +14,10 @@ use crate::Agent;
 
 /// What the agent printed, in its trial's directory.
 pub(super) const OUTPUT: &str = "output.txt";
+/// How it was started, with the place and the form of its trajectory.
+pub(super) const SPEC: &str = "spec.json";
+/// What it was told, which not every program writes down.
+pub(super) const INSTRUCTION: &str = "instruction.md";
 
 impl Life<'_> {
     /// The door to the model, for an agent that asks it from within the sandbox.
@@ -54,6 +59,10 @@ impl Life<'_> {
         access: &Access<'_>,
         round: &Round<'_>,
     ) -> Result<(), Failure> {
+        let told = self.instruction(round)?;
+        let text = ident::to_canonical_json(spec).map_err(|error| disk(io::Error::other(error)))?;
+        self.files.write(&round.place(&format!("agent/{SPEC}")), text.as_bytes()).map_err(disk)?;
+        self.files.write(&round.place(&format!("agent/{INSTRUCTION}")), told.as_bytes()).map_err(disk)?;
         let before = access.usage().await?.oom_kills;
         let limit = self.budgets.limit(&self.budgets.agent, round.agent_sec);
         let command = ExecSpec {
@@ -88,8 +97,12 @@ impl Life<'_> {
     fn variables(&self, spec: &Spec, round: &Round<'_>) -> Result<BTreeMap<String, String>, Failure> {
         let usual = Reason::AgentSetupFailed;
         let Some(model) = self.model else { return Err((usual, "the run has no model".to_owned())) };
-        let instruction = self.task.instruction(round.name()).map_err(|error| (usual, error.to_string()))?;
+        let instruction = self.instruction(round)?;
         let base_url = format!("http://127.0.0.1:{DOOR}{}", model.client.base_path());
         spec.variables(model.name(), &base_url, &instruction).map_err(|error| (usual, error.to_string()))
+    }
+
+    fn instruction(&self, round: &Round<'_>) -> Result<String, Failure> {
+        self.task.instruction(round.name()).map_err(|error| (Reason::AgentSetupFailed, error.to_string()))
     }
 }

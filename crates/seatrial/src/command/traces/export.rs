@@ -83,6 +83,7 @@ fn tell(output: Output, report: &ExportReport) {
     let mended = [
         (report.surrogates, "halves of surrogate pairs became U+FFFD"),
         (report.not_utf8, "documents with bytes that are not UTF-8"),
+        (report.cut, "trajectories whose end was cut, read up to there"),
         (report.media, "images or sounds, which rows do not hold"),
     ];
     for (number, what) in mended.into_iter().filter(|(number, _)| *number > 0) {
