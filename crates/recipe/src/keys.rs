@@ -119,13 +119,9 @@ const RECIPE: Shape = Table(&[
         ]),
     ),
     ("export", List(&Table(&[("format", Value)]))),
+    ("agents", Table(&[("prompts", Value)])),
+    ("canary", Table(&[("from", Value), ("size", Value), ("context_tokens", Value)])),
 ]);
-
-/// What is no section of a recipe and is taken for one, and where it is said instead.
-const ELSEWHERE: [(&str, &str); 1] = [(
-    "canary",
-    "remove it: tasks, split and context are options of `seatrial canary`; ids to force are the set `canary` of [sets]",
-)];
 
 /// Every unknown key of the recipe.
 pub(crate) fn unknown_keys(recipe: &DeTable<'_>) -> Vec<Mistake> {
@@ -172,14 +168,6 @@ fn unknown(
     keys: &[(&'static str, Shape)],
 ) -> Mistake {
     let name: &str = key.get_ref();
-    let elsewhere = ELSEWHERE.iter().find(|(other, _)| path.is_empty() && *other == name);
-    if let Some((_, help)) = elsewhere {
-        return Mistake {
-            span: key.span(),
-            message: format!("`[{name}]` is no section of a recipe"),
-            help: Some((*help).to_owned()),
-        };
-    }
     let near = keys
         .iter()
         .map(|(known, _)| (strsim::damerau_levenshtein(name, known), *known))

@@ -12,9 +12,10 @@ mod template;
 
 pub use error::{Mistake, RecipeError};
 pub use model::{
-    Aliases, Cap, CheatPolicy, CheckRecipe, CrossSource, DatasetRecipe, EngineName, EvidenceRecipe,
-    ExportFormat, ExportRecipe, FlakyPolicy, HeldOut, MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe,
-    Reserve, ResolveRecipe, SourceRecipe, SplitSizes, Texts, Workspace,
+    AgentsRecipe, Aliases, CanaryRecipe, CanarySplit, Cap, CheatPolicy, CheckRecipe, CrossSource,
+    DatasetRecipe, EngineName, EvidenceRecipe, ExportFormat, ExportRecipe, FlakyPolicy, HeldOut,
+    MaterializeRecipe, PoolRecipe, ProveRecipe, Recipe, Reserve, ResolveRecipe, SourceRecipe, SplitSizes,
+    Texts, Workspace,
 };
 pub use parse::{PoolMistake, parse, parse_aliases, pool_error};
 pub use template::TEMPLATE;

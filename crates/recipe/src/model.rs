@@ -1,6 +1,7 @@
 //! The recipe as checked values. The book's page `recipe.md` explains every key to its users.
 
 use std::collections::BTreeMap;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use record::{ClusterConfig, ShardConfig, SourceKind, SourceRole};
@@ -48,6 +49,12 @@ pub struct Recipe {
     /// What is written for trainers.
     #[serde(default, rename = "export")]
     pub exports: Vec<ExportRecipe>,
+    /// How agents that ask a model work.
+    #[serde(default)]
+    pub agents: AgentsRecipe,
+    /// What a canary runs.
+    #[serde(default)]
+    pub canary: CanaryRecipe,
 }
 
 /// `[dataset]`.
@@ -549,6 +556,44 @@ pub struct SplitSizes {
     /// Test.
     #[serde(default)]
     pub test: u64,
+}
+
+/// `[agents]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentsRecipe {
+    /// File of templates of what a model is told, relative to the recipe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<PathBuf>,
+}
+
+/// `[canary]`. What is absent is as the command has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CanaryRecipe {
+    /// The split that tasks are drawn from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<CanarySplit>,
+    /// How many tasks are drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<NonZeroU32>,
+    /// The most tokens of a conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<NonZeroU64>,
+}
+
+/// Where a canary's tasks come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CanarySplit {
+    /// Training.
+    Train,
+    /// Validation.
+    Validation,
+    /// Test.
+    Test,
+    /// All splits.
+    All,
 }
 
 /// `[[export]]`.

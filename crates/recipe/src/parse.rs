@@ -264,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_elsewhere_is_named_with_its_place() {
-        let found = mistakes(&format!("{TEMPLATE}\n[canary]\ntasks = 30\n"));
-        assert!(
-            found[0].contains("`[canary]` is no section of a recipe")
-                && found[0].contains("options of `seatrial canary`"),
-            "{found:?}"
-        );
+    fn a_canary_is_a_draw_with_a_budget() {
+        let recipe = parse("r", &format!("{TEMPLATE}\n[canary]\nfrom = \"all\"\nsize = 5\n")).unwrap();
+        assert_eq!((recipe.canary.from, recipe.canary.context_tokens), (Some(crate::CanarySplit::All), None));
+        for (wrong, place) in [("size = 0", "0"), ("from = \"dev\"", "dev"), ("tasks = 30", "tasks")] {
+            let found = mistakes(&format!("{TEMPLATE}\n[canary]\n{wrong}\n"));
+            assert!(found[0].contains(place), "{found:?}");
+        }
     }
 
     #[test]

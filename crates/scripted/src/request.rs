@@ -73,16 +73,32 @@ impl Request {
         prompt
     }
 
-    /// The name of the first tool.
-    pub(crate) fn tool(&self) -> Option<&str> {
-        self.tools.first()?.get("function")?.get("name")?.as_str()
+    /// The tool that runs commands: the first with such an argument, else the first of all.
+    fn command_tool(&self) -> Option<&Value> {
+        let runs = |tool: &&Value| {
+            COMMAND.iter().any(|name| properties(tool).is_some_and(|all| all.contains_key(*name)))
+        };
+        self.tools.iter().find(runs).or(self.tools.first())
     }
 
-    /// The name of the first tool's first argument.
-    pub(crate) fn argument(&self) -> Option<&str> {
-        let properties = self.tools.first()?.get("function")?.get("parameters")?.get("properties")?;
-        properties.as_object()?.keys().next().map(String::as_str)
+    /// The name of the tool that runs commands.
+    pub(crate) fn tool(&self) -> Option<&str> {
+        self.command_tool()?.get("function")?.get("name")?.as_str()
     }
+
+    /// The name of its argument that is the command.
+    pub(crate) fn argument(&self) -> Option<&str> {
+        let all = properties(self.command_tool()?)?;
+        let known = COMMAND.into_iter().find(|name| all.contains_key(*name));
+        known.or_else(|| all.keys().next().map(String::as_str))
+    }
+}
+
+/// What tools call the argument that is a command.
+const COMMAND: [&str; 2] = ["command", "cmd"];
+
+fn properties(tool: &Value) -> Option<&serde_json::Map<String, Value>> {
+    tool.get("function")?.get("parameters")?.get("properties")?.as_object()
 }
 
 impl Message {

@@ -55,6 +55,9 @@ pub struct Scene {
     /// The seed of the request, where only one fits.
     #[serde(default)]
     pub seed: Option<u64>,
+    /// Answers that the client itself puts into the model's mouth, before its first turn.
+    #[serde(default)]
+    pub said_before: usize,
     /// What the model says, one a turn.
     pub turns: Vec<Turn>,
 }
@@ -69,7 +72,7 @@ pub struct Turn {
     /// Reasoning before it.
     #[serde(default)]
     pub reasoning: Option<String>,
-    /// Shell commands: calls of the first tool that the request offers, or fenced blocks where it offers none.
+    /// Shell commands: calls of the tool that the request offers for them, or fenced blocks where it offers none.
     #[serde(default)]
     pub commands: Vec<String>,
     /// Arguments of one tool call as they are, well formed or not.
@@ -128,7 +131,8 @@ impl Script {
     /// The turn that a conversation has come to.
     pub(crate) fn turn(&self, request: &Request) -> Option<&Turn> {
         let scene = self.scenes.iter().find(|scene| scene.fits(request))?;
-        scene.turns.get(request.turn()).or(scene.turns.last())
+        let turn = request.turn().saturating_sub(scene.said_before);
+        scene.turns.get(turn).or(scene.turns.last())
     }
 }
 

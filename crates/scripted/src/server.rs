@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::stream as futures_stream;
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -26,12 +26,67 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::fault::{self, Fault, RetryAfter};
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{Script, stream::events};
+use crate::{Script, messages, responses, stream};
 
 /// No request is larger.
 const MOST_BYTES: usize = 64 << 20;
 /// How long an answer that never goes on is kept open.
 const STALL: Duration = Duration::from_secs(3600);
+
+/// The interfaces that are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interface {
+    ChatCompletions,
+    Messages,
+    Responses,
+}
+
+impl Interface {
+    fn at(path: &str) -> Option<Self> {
+        match path {
+            "/v1/chat/completions" => Some(Self::ChatCompletions),
+            "/v1/messages" => Some(Self::Messages),
+            "/v1/responses" => Some(Self::Responses),
+            _ => None,
+        }
+    }
+
+    fn request(self, bytes: &[u8]) -> serde_json::Result<Request> {
+        let other =
+            |as_chat: fn(&Value) -> Value| serde_json::from_value(as_chat(&serde_json::from_slice(bytes)?));
+        match self {
+            Self::ChatCompletions => serde_json::from_slice(bytes),
+            Self::Messages => other(messages::as_chat),
+            Self::Responses => other(responses::as_chat),
+        }
+    }
+
+    /// The answer in pieces, as lines of events.
+    fn events(self, reply: &Reply, script: &Script, request: &Request) -> Vec<String> {
+        let named = |events: Vec<Value>| {
+            let line = |event: Value| {
+                format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
+            };
+            events.into_iter().map(line).collect()
+        };
+        match self {
+            Self::ChatCompletions => {
+                let events = stream::events(reply, script.engine, request);
+                events.into_iter().map(|event| format!("data: {event}\n\n")).collect()
+            }
+            Self::Messages => named(messages::events(reply)),
+            Self::Responses => named(responses::events(reply)),
+        }
+    }
+
+    fn whole(self, reply: &Reply, script: &Script, request: &Request) -> Value {
+        match self {
+            Self::ChatCompletions => reply.whole(script.engine, request),
+            Self::Messages => messages::whole(reply),
+            Self::Responses => responses::whole(reply),
+        }
+    }
+}
 
 type Body = BoxBody<Bytes, io::Error>;
 type Answer = hyper::Response<Body>;
@@ -130,16 +185,15 @@ impl State {
                 "max_model_len": self.script.context});
             return whole(200, &json!({"object": "list", "data": [model]}));
         }
-        if head.method != hyper::Method::POST || head.uri.path() != "/v1/chat/completions" {
-            return self.refuse(404, "Not Found", None);
-        }
+        let interface = Interface::at(head.uri.path()).filter(|_| head.method == hyper::Method::POST);
+        let Some(interface) = interface else { return self.refuse(404, "Not Found", None) };
         let bytes = match Limited::new(body, MOST_BYTES).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) => return self.refuse(400, &format!("the body cannot be read: {error}"), None),
         };
         let session = header("x-session-id");
-        let key = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let answer = self.complete(&bytes, session.as_deref(), key).await;
+        let key = header(AUTHORIZATION.as_str()).or_else(|| Some(format!("Bearer {}", header("x-api-key")?)));
+        let answer = self.complete(interface, &bytes, session.as_deref(), key.as_deref()).await;
         let recorded = Recorded {
             session,
             body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
@@ -150,14 +204,20 @@ impl State {
         answer
     }
 
-    async fn complete(&self, bytes: &[u8], session: Option<&str>, key: Option<&str>) -> Answer {
+    async fn complete(
+        &self,
+        interface: Interface,
+        bytes: &[u8],
+        session: Option<&str>,
+        key: Option<&str>,
+    ) -> Answer {
         let (script, engine) = (&self.script, self.script.engine);
         if let Some(wanted) = &script.key
-            && key != Some(&format!("Bearer {wanted}"))
+            && key != Some(format!("Bearer {wanted}").as_str())
         {
             return self.refuse(401, "Incorrect API key provided.", Some("invalid_api_key"));
         }
-        let request: Request = match serde_json::from_slice(bytes) {
+        let request = match interface.request(bytes) {
             Ok(request) => request,
             Err(error) => return self.refuse(400, &format!("the request cannot be read: {error}"), None),
         };
@@ -207,9 +267,9 @@ impl State {
         }
         let reply = Reply::new(turn, &request, prompt, &digest);
         let pieces: Vec<String> = if request.stream {
-            events(&reply, engine, &request).into_iter().map(|event| format!("data: {event}\n\n")).collect()
+            interface.events(&reply, script, &request)
         } else {
-            let whole = reply.whole(engine, &request).to_string();
+            let whole = interface.whole(&reply, script, &request).to_string();
             let middle = (0..=whole.len() / 2).rev().find(|at| whole.is_char_boundary(*at)).unwrap_or(0);
             vec![whole[..middle].to_owned(), whole[middle..].to_owned()]
         };
@@ -219,7 +279,7 @@ impl State {
             Some(Fault::Stall) => answer(200, kind, broken(pieces, STALL)),
             _ if request.stream => {
                 let frames = pieces.into_iter().map(|piece| Ok(Frame::data(Bytes::from(piece))));
-                answer(200, kind, BodyExt::boxed(StreamBody::new(stream::iter(frames))))
+                answer(200, kind, BodyExt::boxed(StreamBody::new(futures_stream::iter(frames))))
             }
             _ => answer(200, kind, full(pieces.concat())),
         }
@@ -233,8 +293,8 @@ impl State {
 /// The first half of the pieces, then a pause, then the end of the connection.
 fn broken(mut pieces: Vec<String>, pause: Duration) -> Body {
     pieces.truncate(pieces.len().div_ceil(2));
-    let sent = stream::iter(pieces.into_iter().map(|piece| Ok(Frame::data(Bytes::from(piece)))));
-    let end = stream::once(async move {
+    let sent = futures_stream::iter(pieces.into_iter().map(|piece| Ok(Frame::data(Bytes::from(piece)))));
+    let end = futures_stream::once(async move {
         // What was sent before has to be on its way.
         tokio::time::sleep(pause.max(Duration::from_millis(20))).await;
         Err(io::Error::new(io::ErrorKind::ConnectionReset, "the script cuts the answer"))

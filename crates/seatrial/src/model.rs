@@ -35,7 +35,7 @@ pub struct Options {
     /// How the model gives its commands.
     #[arg(long, value_enum, value_name = "PROTOCOL", default_value_t)]
     pub protocol: ProtocolName,
-    /// A TOML file with templates of what the model is told: system, task, observation, format_error.
+    /// A TOML file with templates of what the model is told: system, task, observation, format_error; else that of the recipe.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub prompts: Option<PathBuf>,
     /// Keeps the working directory and the environment from command to command.
@@ -162,7 +162,11 @@ impl Options {
     }
 
     fn rules(&self, directory: &Path) -> Result<Rules> {
-        let prompts = match &self.prompts {
+        let path = match &self.prompts {
+            Some(path) => Some(path.clone()),
+            None => crate::project::recipe_in(directory)?.and_then(|recipe| recipe.agents.prompts),
+        };
+        let prompts = match path {
             None => Prompts::default(),
             Some(path) => {
                 let path = directory.join(path);

@@ -189,6 +189,15 @@ pub fn bases_in(output: Output, root: &Path) -> BTreeMap<String, PathBuf> {
     }
 }
 
+/// The recipe in `root`, for a command that needs none.
+pub fn recipe_in(root: &Path) -> Result<Option<Recipe>> {
+    if root.join(RECIPE).exists() {
+        Project::open(root).map(|project| Some(project.recipe))
+    } else {
+        Ok(None)
+    }
+}
+
 /// A file that users write, as text.
 fn text_of(path: &Path) -> Result<String> {
     let bytes = artifact::read_bounded(path, RECIPE_LIMIT).or_exit(Exit::Usage)?;

@@ -145,7 +145,7 @@ impl Conversation {
     /// Begins with a task.
     pub fn new(rules: Rules, instruction: &str) -> Result<Self, PromptError> {
         let messages = vec![
-            Message::text(Role::System, rules.prompts.system(rules.protocol)?),
+            Message::text(Role::System, rules.prompts.system(rules.protocol, rules.persistent)?),
             Message::text(Role::User, rules.prompts.task(rules.protocol, instruction)?),
         ];
         Ok(Self {

@@ -9,7 +9,8 @@ use super::{Protocol, SUBMIT};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Prompts {
-    /// The first message: `protocol` (`tool-calls` or `fenced`), `submit`.
+    /// The first message: `protocol` (`tool-calls` or `fenced`), `submit`, and `persistent`, whether a command begins where the one
+    /// before it ended.
     pub system: String,
     /// The task: `instruction`, `protocol`, `submit`.
     pub task: String,
@@ -43,7 +44,8 @@ your command
 ```
 {%- endif %}
 
-The command runs in a new shell of its own. You see its exit status and its output; the middle of a long output is left out. \
+{% if persistent %}The command begins in the directory and with the environment variables in which the one before it ended. {% else %}\
+The command runs in a new shell of its own. {% endif %}You see its exit status and its output; the middle of a long output is left out. \
 No command can ask you anything, and none may run for ever: edit files with commands such as `sed`, or with here-documents, and \
 bound whatever you start.
 ";
@@ -90,7 +92,8 @@ impl Prompts {
     /// Fills every template in once with made-up values, so that a mistake shows before anything runs.
     pub fn check(&self) -> Result<(), PromptError> {
         for protocol in [Protocol::ToolCalls, Protocol::Fenced] {
-            self.system(protocol)?;
+            self.system(protocol, false)?;
+            self.system(protocol, true)?;
             self.task(protocol, "x")?;
             for output in ["x", ""] {
                 self.observation(Seen { status: "exit status 0", output })?;
@@ -100,8 +103,9 @@ impl Prompts {
         Ok(())
     }
 
-    pub(super) fn system(&self, protocol: Protocol) -> Result<String, PromptError> {
-        fill("system", &self.system, context! { protocol => protocol.name(), submit => SUBMIT })
+    pub(super) fn system(&self, protocol: Protocol, persistent: bool) -> Result<String, PromptError> {
+        let context = context! { protocol => protocol.name(), submit => SUBMIT, persistent };
+        fill("system", &self.system, context)
     }
 
     pub(super) fn task(&self, protocol: Protocol, instruction: &str) -> Result<String, PromptError> {
@@ -136,8 +140,14 @@ mod tests {
     fn the_built_in_templates_can_be_filled_in() {
         let prompts = Prompts::default();
         prompts.check().unwrap();
-        let system = prompts.system(Protocol::Fenced).unwrap();
+        let system = prompts.system(Protocol::Fenced, false).unwrap();
         assert!(system.contains("```bash") && !system.contains("tool"), "{system}");
+        assert!(system.contains("The command runs in a new shell of its own. You see"), "{system}");
+        let system = prompts.system(Protocol::Fenced, true).unwrap();
+        assert!(
+            system.contains("the one before it ended. You see") && !system.contains("new shell"),
+            "{system}"
+        );
         let task = prompts.task(Protocol::ToolCalls, " {{ fix }} it\n").unwrap();
         assert!(task.starts_with("{{ fix }} it\n\nWhen you are done") && task.contains("`submit`"), "{task}");
         let seen = prompts.observation(Seen { status: "exit status 1", output: "a\n" }).unwrap();

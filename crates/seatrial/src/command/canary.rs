@@ -18,10 +18,13 @@ use crate::cli;
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::interruption;
 use crate::output::{Output, count, table};
+use crate::project::recipe_in;
 use crate::workbench::{Places, Workbench};
 
 /// The context budget of a canary when nothing else is said.
 const CONTEXT: u64 = 65_536;
+/// The number of tasks when nothing else is said.
+const NUMBER: u32 = 30;
 /// The document in a job's directory.
 const DOCUMENT: &str = "canary.json";
 /// The page beside it.
@@ -35,12 +38,12 @@ pub struct Canary {
     /// A frozen set, or a directory of task directories.
     #[arg(value_name = "TASKS", value_hint = ValueHint::DirPath)]
     pub tasks: PathBuf,
-    /// The split of a frozen set from which tasks are drawn.
-    #[arg(long, value_enum, value_name = "SPLIT", default_value_t)]
-    pub split: SplitName,
-    /// How many tasks are drawn: those whose ids have the smallest SHA-256.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
-    pub number: u32,
+    /// The split of a frozen set from which tasks are drawn; else the recipe's, else validation.
+    #[arg(long, value_enum, value_name = "SPLIT")]
+    pub split: Option<SplitName>,
+    /// How many tasks are drawn: those whose ids have the smallest SHA-256; else as many as the recipe says, else 30.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub number: Option<u32>,
     /// Takes exactly the tasks of this file, one id a line, instead of drawing any.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["number", "split"], value_hint = ValueHint::FilePath)]
     pub ids: Option<PathBuf>,
@@ -90,6 +93,25 @@ pub enum SplitName {
     All,
 }
 
+impl From<recipe::CanarySplit> for SplitName {
+    fn from(split: recipe::CanarySplit) -> Self {
+        match split {
+            recipe::CanarySplit::Train => Self::Train,
+            recipe::CanarySplit::Validation => Self::Validation,
+            recipe::CanarySplit::Test => Self::Test,
+            recipe::CanarySplit::All => Self::All,
+        }
+    }
+}
+
+/// Which tasks a canary runs.
+struct Choice<'a> {
+    split: SplitName,
+    number: u32,
+    /// A list in place of a draw.
+    ids: Option<&'a Path>,
+}
+
 /// A task that a canary runs.
 struct Drawn {
     id: String,
@@ -100,9 +122,15 @@ struct Drawn {
 /// Runs the canary; exits with 0 when every trial has ended, whatever came out.
 pub fn run(output: Output, directory: &Path, arguments: &Canary) -> Result {
     let earlier = arguments.compare.as_ref().map(|path| read(&directory.join(path))).transpose()?;
-    let (from, drawn) = draw(&directory.join(&arguments.tasks), arguments, directory)?;
+    let recipe = recipe_in(directory)?.map(|recipe| recipe.canary).unwrap_or_default();
+    let choice = Choice {
+        split: arguments.split.or_else(|| recipe.from.map(Into::into)).unwrap_or_default(),
+        number: arguments.number.or_else(|| recipe.size.map(Into::into)).unwrap_or(NUMBER),
+        ids: arguments.ids.as_deref(),
+    };
+    let (from, drawn) = draw(&directory.join(&arguments.tasks), &choice, directory)?;
     let mut options = arguments.model.clone();
-    options.context = options.context.or(Some(CONTEXT));
+    options.context = options.context.or_else(|| recipe.context_tokens.map(Into::into)).or(Some(CONTEXT));
     let model = options.open(directory)?;
     let paths: Vec<PathBuf> = drawn.iter().map(|task| task.directory.clone()).collect();
     let tasks = open_tasks(Path::new(""), &paths)?;
@@ -196,12 +224,12 @@ fn trials(ran: &Ran, ids: &BTreeMap<&str, &str>) -> Vec<CanaryTrial> {
 }
 
 /// Draws the tasks, and says where they come from.
-fn draw(place: &Path, arguments: &Canary, directory: &Path) -> Result<(String, Vec<Drawn>)> {
+fn draw(place: &Path, choice: &Choice<'_>, directory: &Path) -> Result<(String, Vec<Drawn>)> {
     let manifest = place.join("manifest.json");
     let (mut from, all) = if manifest.exists() {
         let (manifest, _) = artifact::load::<Manifest>(&manifest)?;
-        let wanted = |split: record::Split| match arguments.split {
-            _ if arguments.ids.is_some() => true,
+        let wanted = |split: record::Split| match choice.split {
+            _ if choice.ids.is_some() => true,
             SplitName::All => true,
             SplitName::Train => split == record::Split::Train,
             SplitName::Validation => split == record::Split::Validation,
@@ -213,7 +241,7 @@ fn draw(place: &Path, arguments: &Canary, directory: &Path) -> Result<(String, V
             directory: place.join("tasks").join(task.task_id.as_str()),
             repository: Some(task.repo.to_string()),
         });
-        let split = match (arguments.split, &arguments.ids) {
+        let split = match (choice.split, choice.ids) {
             (SplitName::All, _) | (_, Some(_)) => String::new(),
             (SplitName::Train, None) => "/train".to_owned(),
             (SplitName::Validation, None) => "/validation".to_owned(),
@@ -228,8 +256,8 @@ fn draw(place: &Path, arguments: &Canary, directory: &Path) -> Result<(String, V
         });
         (name(place), drawn.collect())
     };
-    let chosen = match &arguments.ids {
-        None => sample(all.iter().map(|task| task.id.as_str()), arguments.number as usize),
+    let chosen = match choice.ids {
+        None => sample(all.iter().map(|task| task.id.as_str()), choice.number as usize),
         Some(list) => {
             let path = directory.join(list);
             let bytes = artifact::read_bounded(&path, MOST_IDS)

@@ -89,6 +89,10 @@ fn agents(directory: &Path, arguments: &cli::Run) -> Result<Vec<Agent>> {
         let bytes = artifact::read_bounded(&path, MOST_BYTES).map_err(|error| wrong(&error))?;
         let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
         let spec = Spec::parse(&text).map_err(|error| wrong(&error))?;
+        if let Some(form) = spec.form.as_deref().filter(|form| !trace::TRAJECTORY_FORMS.contains(form)) {
+            let known = trace::TRAJECTORY_FORMS.join(", ");
+            return Err(wrong(&format!("no trajectory has the form `{form}`; there are {known}")));
+        }
         if agents.iter().any(|agent| agent.name() == spec.name) {
             return Err(wrong(&format!("two agents are called `{}`", spec.name)));
         }

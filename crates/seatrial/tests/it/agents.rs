@@ -25,8 +25,9 @@ impl Scripted {
     /// Runs the agent `shell` on all tasks of a shelf.
     pub fn run(&self, shelf: &Shelf, arguments: &[&str]) -> Job {
         let url = self.server.url();
-        let model = ["-a", "shell", "-m", "m", "--endpoint", url.as_str(), "--max-retries", "0"];
-        shelf.run_with(&[&model, arguments].concat())
+        let model = ["-a", "shell", "-m", "m", "--endpoint", url.as_str()];
+        let once: &[&str] = if arguments.contains(&"--max-retries") { &[] } else { &["--max-retries", "0"] };
+        shelf.run_with(&[&model, once, arguments].concat())
     }
 }
 
@@ -222,6 +223,15 @@ json.dump(messages, open("/logs/agent/little.json", "w"))
 raise SystemExit(3 if text == "fail" else 0)
 "#;
 
+/// How it is started.
+fn little() -> String {
+    format!(
+        "name = \"little\"\nversion = \"7\"\nsetup = \"command -v python3\"\ncommand = '''python3 -c '{}''''\n\
+         trajectory = \"little.json\"\nform = \"chat\"\n[env]\nURL = \"{{{{ base_url }}}}/chat/completions\"\n",
+        PROGRAM.replace('\'', "\"")
+    )
+}
+
 #[test]
 fn a_program_of_the_image_asks_the_model_through_a_door() {
     if !sandboxes_run() {
@@ -235,10 +245,7 @@ fn a_program_of_the_image_asks_the_model_through_a_door() {
         {"when": ["Task solves: repair 'it' \"now\"."], "turns": [{"commands": ["echo fixed > state"]}, {"text": "done"}]},
         {"when": ["Task fails:"], "turns": [{"text": "fail"}]},
     ]}));
-    let spec = format!(
-        "name = \"little\"\nversion = \"7\"\nsetup = \"command -v python3\"\ncommand = '''python3 -c '{}''''\n[env]\nURL = \"{{{{ base_url }}}}/chat/completions\"\n",
-        PROGRAM.replace('\'', "\"")
-    );
+    let spec = little();
     std::fs::write(shelf.root().join("little.toml"), &spec).unwrap();
     let url = model.server.url();
     let run = |url: &str, job: &str| {
@@ -264,6 +271,10 @@ fn a_program_of_the_image_asks_the_model_through_a_door() {
         json!({"name": "little", "version": "7", "model_info": {"name": "m", "provider": null}})
     );
     assert!(solves.text("agent/little.json").contains("done"));
+    // Its trajectory is read where and as the specification says.
+    let export = ["--json", "traces", "export", "jobs/one", "--episodes", "all", "-o", "rows.jsonl"];
+    let said = seatrial(shelf.root(), &export).with_code(0).json();
+    assert_eq!((&said["written"]["rows"], &said["trials"]["quarantined"]), (&json!(3), &json!([])), "{said}");
     // What is not known of it is not zero.
     assert_eq!(result["agent_result"]["n_input_tokens"], Value::Null);
     let fails = job.trial("fails");
@@ -281,42 +292,176 @@ fn a_program_of_the_image_asks_the_model_through_a_door() {
     assert!(bare.trial("solves").detail().contains("no such"));
     std::fs::write(shelf.root().join("little.toml"), spec.replace("little", "shell")).unwrap();
     assert!(run(&url, "four").ended.stderr.contains("cannot name an agent"));
+    std::fs::write(shelf.root().join("little.toml"), spec.replace("\"chat\"", "\"morse\"")).unwrap();
+    assert!(run(&url, "five").ended.stderr.contains("no trajectory has the form `morse`"));
+    for built_in in agent::installed::Spec::built_in() {
+        let known = |form: &String| trace::TRAJECTORY_FORMS.contains(&form.as_str());
+        assert!(built_in.form.as_ref().is_none_or(known), "{}", built_in.name);
+    }
 }
 
+/// Programs that were installed for tests, below the directory that `SEATRIAL_TEST_AGENTS` names; and the packages.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("claude-code", "npm install --prefix DIR/claude-code @anthropic-ai/claude-code"),
+    ("codex", "npm install --prefix DIR/codex @openai/codex"),
+    ("mini-swe-agent", "pip install --target DIR/mini-swe-agent mini-swe-agent"),
+    ("qwen-code", "npm install --prefix DIR/qwen-code @qwen-code/qwen-code"),
+];
+
 #[test]
-fn mini_swe_agent_works_where_the_image_has_it() {
-    // A directory made by `pip install --target DIR mini-swe-agent`.
-    let Some(installed) = std::env::var_os("SEATRIAL_TEST_MINI_SWE_AGENT") else {
-        eprintln!("skipped: mini-swe-agent: SEATRIAL_TEST_MINI_SWE_AGENT names no directory with it");
+fn programs_of_others_work_where_the_image_has_them() {
+    let Some(installed) = std::env::var_os("SEATRIAL_TEST_AGENTS") else {
+        eprintln!("skipped: agents of others: SEATRIAL_TEST_AGENTS names no directory with them");
         return;
     };
     if !sandboxes_run() {
         return;
     }
-    // The program that was installed names the interpreter of the machine that installed it.
-    let program =
-        "RUN printf '#!/bin/sh\\nexec python3 -m minisweagent.run.mini \"$@\"\\n' > /opt/mini/bin/mini";
-    let image =
-        ["COPY site /opt/mini", program, "ENV PYTHONPATH=/opt/mini", "ENV PATH=/opt/mini/bin:/usr/bin:/bin"];
-    let task = image.iter().fold(Task::new("solves"), |task, line| task.dockerfile_line(line));
-    let shelf = Shelf::new([task]);
-    let context = shelf.tasks().join("solves/environment/site");
-    let copied = std::process::Command::new("cp").arg("-r").arg(&installed).arg(&context).status().unwrap();
-    assert!(copied.success());
-    let finish = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
-    let model = Scripted::serve(&json!({"model": "m", "scenes": [{"turns": [
-        {"text": "I repair it.", "commands": ["cat state; echo fixed > state"]}, {"text": "Done.", "commands": [finish]}]}]}));
+    let turns = json!([
+        {"text": "I repair it.", "commands": ["cat state; echo fixed > state"]},
+        {"text": "Done.", "commands": []},
+    ]);
+    let mut submits = turns.clone();
+    submits[1]["commands"] = json!(["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"]);
+    let model = Scripted::serve(&json!({"model": "m", "context": 1_000_000, "scenes": [
+        // One of them answers its own first message in the model's place.
+        {"when": ["setting up the context for our chat"], "said_before": 1, "turns": turns},
+        {"when": ["Task mini-swe-agent."], "turns": submits},
+        {"turns": turns},
+    ]}));
+    for (agent, install) in PROGRAMS {
+        let place = std::path::Path::new(&installed).join(agent);
+        if !place.is_dir() {
+            eprintln!("skipped: {agent}: {install}");
+            continue;
+        }
+        let mut task = Task::new("solves").settings(
+            "[agent]\ntimeout_sec = 300\n[verifier]\ntimeout_sec = 60\n[environment]\nbuild_timeout_sec = 600\n",
+        );
+        task = task.dockerfile_line("COPY site /opt/site");
+        if agent == "mini-swe-agent" {
+            // The program that was installed names the interpreter of the machine that installed it.
+            let program = "RUN printf '#!/bin/sh\\nexec python3 -m minisweagent.run.mini \"$@\"\\n' > /opt/site/bin/mini";
+            task = task.dockerfile_line(program).dockerfile_line("ENV PYTHONPATH=/opt/site");
+        }
+        let path = "ENV PATH=/opt/site/bin:/opt/site/node_modules/.bin:/usr/local/bin:/usr/bin:/bin";
+        let shelf = Shelf::new([task.dockerfile_line(path)]);
+        shelf.file("solves", "instruction.md", &format!("Task {agent}. Make /app/state say `fixed`.\n"));
+        let context = shelf.tasks().join("solves/environment/site");
+        let copied = std::process::Command::new("cp").arg("-r").arg(&place).arg(&context).status().unwrap();
+        assert!(copied.success());
+        let url = model.server.url();
+        let job = shelf.run_with(&["-a", agent, "-m", "m", "--endpoint", &url, "--max-retries", "0"]);
+        let trial = job.trial("solves");
+        assert!(trial.is_rewarded(1.0), "{agent}: {} {}", trial.line, trial.text("agent/output.txt"));
+        assert_eq!(trial.json("agent/spec.json")["name"], agent);
+        let export = ["--json", "traces", "export", "jobs", "--episodes", "all", "-o", "rows.jsonl"];
+        let said = seatrial(shelf.root(), &export).with_code(0).json();
+        assert_eq!(said["written"]["rows"], 2, "{agent}: {said}");
+        let rows = std::fs::read_to_string(shelf.root().join("rows.jsonl")).unwrap();
+        let row: Value = serde_json::from_str(rows.lines().last().unwrap()).unwrap();
+        assert_eq!((&row["agent"], &row["result"]), (&json!(agent), &json!("1.0")));
+        let told = row["conversations"].to_string();
+        for text in
+            [&format!("Task {agent}. Make /app/state say"), "I repair it.", "cat state; echo fixed", "broken"]
+        {
+            assert!(told.contains(text), "{agent}: {text}: {told}");
+        }
+    }
+}
+
+#[test]
+fn agents_work_in_containers_as_they_do_in_the_native_sandbox() {
+    if crate::docker::docker().is_none() {
+        return;
+    }
+    let shelf = Shelf::new([crate::docker::contained("solves"), crate::docker::contained("fails")]);
+    for name in ["solves", "fails"] {
+        shelf.file(name, "instruction.md", &format!("Task {name}: make /app/state say `fixed`.\n"));
+    }
+    let solve = json!({"commands": ["echo fixed > state"]});
+    let model = Scripted::serve(&json!({"model": "m", "scenes": [
+        {"when": ["Task solves:", "`submit`"], "turns": [solve, {"commands": [SUBMIT]}]},
+        {"when": ["Task fails:", "`submit`"], "turns": [{"commands": ["cd /tmp; export X=1"]}, {"commands": ["pwd; echo $X"]}, {"commands": [SUBMIT]}]},
+        {"when": ["Task solves:"], "turns": [solve, {"text": "done"}]},
+        {"turns": [{"text": "fail"}]},
+    ]}));
+    let job = model.run(&shelf, &["--engine", "docker", "--job-name", "shell", "--persistent-shell"]);
+    assert!(job.trial("solves").is_rewarded(1.0), "{:?}", job.ended);
+    assert!(job.trial("fails").is_rewarded(0.0), "{:?}", job.ended);
+    let heard = job.trial("fails").text("agent/trajectory.json");
+    assert!(heard.contains("/tmp\\n1\\n"), "{heard}");
+    std::fs::write(shelf.root().join("little.toml"), little()).unwrap();
     let url = model.server.url();
-    let job = shelf.run_with(&["-a", "mini-swe-agent", "-m", "m", "--endpoint", &url, "--max-retries", "0"]);
-    let trial = job.trial("solves");
-    assert!(trial.is_rewarded(1.0), "{} {}", trial.line, trial.text("agent/output.txt"));
-    let said = seatrial(
-        shelf.root(),
-        &["--json", "traces", "export", "jobs", "--episodes", "all", "-o", "rows.jsonl"],
-    );
-    assert_eq!(said.with_code(0).json()["written"]["rows"], 2);
-    let rows = std::fs::read_to_string(shelf.root().join("rows.jsonl")).unwrap();
-    assert!(rows.contains("I repair it.") && rows.contains("broken"), "{rows}");
+    let program = ["--agent-spec", "little.toml", "-m", "m", "--endpoint", &url, "--max-retries", "0"];
+    let job = shelf.run_with(&[&program[..], &["--engine", "docker", "--job-name", "little"]].concat());
+    assert!(job.trial("solves").is_rewarded(1.0), "{} {:?}", job.trial("solves").line, job.ended);
+    assert!(job.trial("solves").text("agent/little.json").contains("done"));
+    let fails = job.trial("fails");
+    assert_eq!((fails.reason(), &fails.line["reward"]), ("agent_error", &json!(0.0)));
+    assert!(crate::docker::containers_of(shelf.root()).is_empty());
+}
+
+#[test]
+fn a_killed_run_keeps_every_turn_and_goes_on() {
+    const TURNS: usize = 40;
+    if !sandboxes_run() {
+        return;
+    }
+    let shelf = Shelf::new([Task::new("long")]);
+    let mut turns = vec![json!({"text": "On.", "commands": ["head -c 60000 /dev/zero | tr '\\0' x"]}); TURNS];
+    turns.push(json!({"commands": [SUBMIT]}));
+    let model = Scripted::serve(&json!({"model": "m", "context": 100_000_000, "scenes": [{"turns": turns}]}));
+    let url = model.server.url();
+    let start = || {
+        let mut command = binary();
+        command.current_dir(shelf.root()).args([
+            "run",
+            "-p",
+            "tasks",
+            "-a",
+            "shell",
+            "-m",
+            "m",
+            "--endpoint",
+            &url,
+        ]);
+        command.args(["--output-bytes", "65536", "--job-name", "job"]);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let job = shelf.root().join("jobs/job");
+    let trajectory = || {
+        let trials = crate::project::children(&job);
+        trials.into_iter().map(|trial| trial.join("agent/trajectory.json")).find(|path| path.is_file())
+    };
+    // Killed while it writes, at another moment each time.
+    for (round, wanted) in [3, 7, 11, 16, 22].into_iter().enumerate() {
+        let asked = model.server.requests().len();
+        let mut run = start();
+        let begun = std::time::Instant::now();
+        while model.server.requests().len() < asked + wanted {
+            assert!(begun.elapsed().as_secs() < 120, "no answer");
+            assert!(run.try_wait().unwrap().is_none(), "it ended by itself");
+            std::thread::sleep(std::time::Duration::from_micros(500));
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let answered = model.server.requests().len() - asked;
+        let path = trajectory().expect("a trajectory");
+        let export =
+            ["--json", "traces", "export", path.to_str().unwrap(), "--episodes", "all", "-o", "rows.jsonl"];
+        let said = seatrial(shelf.root(), &export).with_code(0).json();
+        let kept = usize::try_from(said["written"]["rows"].as_u64().unwrap()).unwrap();
+        // The last answer may not have come through before the kill.
+        assert!(kept == answered || kept + 1 == answered, "round {round}: {kept} of {answered}: {said}");
+    }
+    // The same command goes on, and what the killed ones had asked for is still there.
+    assert!(start().wait().unwrap().success());
+    let earlier = crate::project::children(&job.join(".earlier"));
+    assert_eq!(earlier.len(), 5, "{earlier:?}");
+    assert!(earlier.iter().all(|trial| trial.join("agent-files/trajectory.json").is_file()));
+    let whole: Value = serde_json::from_slice(&std::fs::read(trajectory().unwrap()).unwrap()).unwrap();
+    assert_eq!(whole["final_metrics"]["total_steps"], TURNS + 3);
 }
 
 #[test]
