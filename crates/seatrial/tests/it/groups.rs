@@ -55,7 +55,7 @@ impl Fate {
             Self::Solves => (Some(1.0), None, 3),
             Self::Fails => (Some(0.0), None, 2),
             Self::Dawdles => (Some(1.0), Some("AgentTimeoutError"), 2),
-            Self::Overflows => (Some(0.0), Some("ContextLengthExceededError"), 1),
+            Self::Overflows => (Some(0.0), Some("ContextLengthExceededError"), 2),
             Self::Cheats => (Some(0.0), None, 3),
             Self::Breaks => (None, Some("ApiError"), 1),
         }
@@ -106,9 +106,9 @@ pub fn run_and_check(root: &Path, plan: &[Planned], job: &str) {
     let expected: Vec<_> = fates.collect();
     let errored = expected.iter().filter(|(reward, ..)| reward.is_none()).count();
     assert_eq!(ran.code, Some(i32::from(errored > 0)), "{ran:?}");
-    let total =
-        |of: fn(&(Option<f64>, Option<&'static str>, usize)) -> f64| expected.iter().map(of).sum::<f64>();
-    let (rewards, turns) = (total(|(reward, ..)| reward.unwrap_or(0.0)), total(|(.., turns)| *turns as f64));
+    let turns: usize = expected.iter().map(|(.., turns)| turns).sum();
+    // Rewards are 1 and 0.
+    let solved = expected.iter().filter(|(reward, ..)| *reward == Some(1.0)).count();
 
     let lines = ran.json_lines();
     let (sum, lines) = lines.split_last().unwrap();
@@ -172,15 +172,15 @@ pub fn run_and_check(root: &Path, plan: &[Planned], job: &str) {
         (&json!(expected.len() - errored), &json!(errored)),
         "{stats}"
     );
-    let mean = rewards / (expected.len() - errored) as f64;
+    let mean = solved as f64 / (expected.len() - errored) as f64;
     assert!((all["graded"]["mean"].as_f64().unwrap() - mean).abs() < 1e-9, "{stats}");
 
     // And so does a canary, which asks the same model the same once more.
     let canary = ["canary", "tasks", "-n", "1000", "-k", &count, "--job-name", "canary"];
     let canary = seatrial(root, &[&canary[..], &model_of, &LIMITS].concat()).with_code(0).json();
     let report = &canary["report"];
-    let all_with_zero = rewards / expected.len() as f64;
-    assert_eq!((&report["solved"], &report["errored"]), (&json!(rewards), &json!(errored)), "{report}");
+    let all_with_zero = solved as f64 / expected.len() as f64;
+    assert_eq!((&report["solved"], &report["errored"]), (&json!(solved), &json!(errored)), "{report}");
     assert!((report["mean_with_errored_as_0"].as_f64().unwrap() - all_with_zero).abs() < 1e-9, "{report}");
     for row in report["by_task"].as_array().unwrap() {
         let rewards = &by_task[row["name"].as_str().unwrap()];
