@@ -246,13 +246,8 @@ impl Client {
             }
         }
         if let Some(wire) = ask.wire {
-            match &self.key {
-                Some(key) if status >= 400 => {
-                    let shown = key.hidden(&String::from_utf8_lossy(&bytes));
-                    wire.answer(ask.turn, tried, shown.as_bytes()).map_err(kept)?;
-                }
-                _ => wire.answer(ask.turn, tried, &bytes).map_err(kept)?,
-            }
+            let shown = self.key.as_ref().and_then(|key| key.hidden_bytes(&bytes));
+            wire.answer(ask.turn, tried, shown.as_deref().unwrap_or(&bytes)).map_err(kept)?;
         }
         if let Some(detail) = broken {
             return Err(Failed::Passing(format!("the answer broke off: {detail}"), asked));
@@ -282,8 +277,9 @@ impl Client {
     }
 
     fn refused(&self, status: u16, body: &str, asked: Option<Duration>) -> Failed {
-        let detail = refusal::message(body);
-        let detail = self.key.as_ref().map_or(detail.clone(), |key| key.hidden(&detail));
+        // Before anything is cut off: half a key could not be found any more.
+        let shown = self.key.as_ref().map_or_else(|| body.to_owned(), |key| key.hidden(body));
+        let detail = refusal::message(&shown);
         Failed::Lasting(match refusal::meaning(status, body) {
             Meaning::Passing => return Failed::Passing(format!("status {status}: {detail}"), asked),
             Meaning::Overflow => EndpointError::Overflow(detail),

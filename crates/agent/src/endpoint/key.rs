@@ -46,6 +46,13 @@ impl Key {
     pub(super) fn hidden(&self, text: &str) -> String {
         if self.0.len() < SHORTEST_HIDDEN { text.to_owned() } else { text.replace(&self.0, "****") }
     }
+
+    /// The same for bytes, where the key is in them.
+    pub(super) fn hidden_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let key = self.0.as_bytes();
+        let is_there = key.len() >= SHORTEST_HIDDEN && bytes.windows(key.len()).any(|part| part == key);
+        is_there.then(|| self.hidden(&String::from_utf8_lossy(bytes)).into_bytes())
+    }
 }
 
 impl fmt::Debug for Key {
@@ -63,6 +70,11 @@ mod tests {
         let key = Key::new("K", Some(" sk-made-up-0123 \n")).unwrap();
         assert_eq!(format!("{key:?} {:?}", key.header()), "Key(****) Sensitive");
         assert_eq!(key.hidden("wrong key sk-made-up-0123."), "wrong key ****.");
+        assert_eq!(
+            key.hidden_bytes(b"{\"you sent\": \"sk-made-up-0123\"}"),
+            Some(b"{\"you sent\": \"****\"}".to_vec())
+        );
+        assert_eq!(key.hidden_bytes(b"\xff nothing"), None, "exact bytes are kept");
     }
 
     #[test]
