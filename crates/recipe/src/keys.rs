@@ -123,6 +123,17 @@ const RECIPE: Shape = Table(&[
     ("canary", Table(&[("from", Value), ("size", Value), ("context_tokens", Value)])),
 ]);
 
+/// How a section of the recipe is headed; none for what is no section.
+pub(crate) fn section_header(name: &str) -> Option<String> {
+    let Table(sections) = RECIPE else { return None };
+    sections.iter().find(|(section, _)| *section == name).and_then(|(_, shape)| match shape {
+        Table(_) => Some(format!("[{name}]")),
+        Named(_) => Some(format!("[{name}.NAME]")),
+        List(_) => Some(format!("[[{name}]]")),
+        Value => None,
+    })
+}
+
 /// Every unknown key of the recipe.
 pub(crate) fn unknown_keys(recipe: &DeTable<'_>) -> Vec<Mistake> {
     let mut mistakes = Vec::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use record::SourceRole;
 use toml::de::DeTable;
 
-use crate::keys::unknown_keys;
+use crate::keys::{section_header, unknown_keys};
 use crate::{Mistake, Recipe, RecipeError};
 
 /// Reads a recipe; `file` is its name for messages.
@@ -17,7 +17,9 @@ pub fn parse(file: &str, text: &str) -> Result<Recipe, RecipeError> {
     let fail = |mistakes| RecipeError::new(file, text, mistakes);
     let syntax = |error: &toml::de::Error| {
         let span = error.span().unwrap_or(0..text.len().min(1));
-        vec![Mistake { span, message: error.message().trim().to_owned(), help: None }]
+        let message = error.message().trim().to_owned();
+        let help = missing(&message);
+        vec![Mistake { span, message, help }]
     };
     let table = DeTable::parse(text).map_err(|error| fail(syntax(&error)))?;
     let unknown = unknown_keys(table.get_ref());
@@ -27,6 +29,17 @@ pub fn parse(file: &str, text: &str) -> Result<Recipe, RecipeError> {
     let recipe: Recipe = toml::from_str(text).map_err(|error| fail(syntax(&error)))?;
     let mistakes = contradictions(&recipe, table.get_ref());
     if mistakes.is_empty() { Ok(recipe) } else { Err(fail(mistakes)) }
+}
+
+/// What to do where the message says that something is missing.
+fn missing(message: &str) -> Option<String> {
+    let name = message.strip_prefix("missing field `")?.strip_suffix('`')?;
+    Some(section_header(name).map_or_else(
+        || format!("add `{name} = ...`"),
+        |header| {
+            format!("add the section {header}; `seatrial init DIR` writes a recipe that has all of them")
+        },
+    ))
 }
 
 /// Reads a file of aliases: a table of old repository names and today's, in the form of `[aliases]`.
@@ -271,6 +284,18 @@ mod tests {
             let found = mistakes(&format!("{TEMPLATE}\n[canary]\n{wrong}\n"));
             assert!(found[0].contains(place), "{found:?}");
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_what_to_add() {
+        let without = |from: &str, to: &str| {
+            let (before, rest) = TEMPLATE.split_once(from).unwrap();
+            mistakes(&format!("{before}{}", &rest[rest.find(to).unwrap()..])).remove(0)
+        };
+        let section = without("[materialize]", "[prove]");
+        assert!(section.contains("missing field `materialize` (add the section [materialize];"), "{section}");
+        let key = without("target = 2", "cap = 2");
+        assert!(key.contains("missing field `target` (add `target = ...`)"), "{key}");
     }
 
     #[test]
