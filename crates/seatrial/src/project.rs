@@ -33,7 +33,7 @@ pub struct Claim {
 }
 
 /// Name of the recipe.
-const RECIPE: &str = "seatrial.toml";
+pub const RECIPE: &str = "seatrial.toml";
 
 /// No recipe comes near this size.
 const RECIPE_LIMIT: u64 = 16 << 20;

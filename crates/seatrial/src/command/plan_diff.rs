@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::cli;
 use crate::failure::{Exit, Failure, Result};
-use crate::output::{Output, count, table};
+use crate::output::{Output, table};
+use crate::project::RECIPE;
 use crate::stage::plan::{PLAN, RESERVES};
 
 /// The command.
@@ -73,9 +74,14 @@ fn show(output: Output, diff: &PlanDiff) -> Result {
         let what = match change {
             InputChange::Added => "is new".to_owned(),
             InputChange::Removed => "is gone".to_owned(),
+            // A recipe has no rows that tell anything.
+            InputChange::Changed(_) if name == RECIPE => "decides otherwise".to_owned(),
             InputChange::Changed(change) => {
                 let rows = |input: &Option<record::SourceInput>| input.as_ref().map_or(0, |input| input.rows);
-                format!("differs: {} rows before, {} after", rows(&change.before), rows(&change.after))
+                match (rows(&change.before), rows(&change.after)) {
+                    (before, after) if before == after => format!("differs: {after} rows, as before"),
+                    (before, after) => format!("differs: {before} rows before, {after} after"),
+                }
             }
         };
         output.print(format_args!("input `{name}` {what}"))?;
@@ -86,7 +92,8 @@ fn show(output: Output, diff: &PlanDiff) -> Result {
                 || "nothing".to_owned(),
                 |pool| {
                     let PoolSummary { target, cap, relaxed, selected, .. } = pool;
-                    format!("{selected} of {target}, cap {cap} + {relaxed}")
+                    let raised = if *relaxed > 0 { format!(" raised by {relaxed}") } else { String::new() };
+                    format!("{selected} of {target}, cap {cap}{raised}")
                 },
             )
         };
@@ -115,13 +122,13 @@ fn show(output: Output, diff: &PlanDiff) -> Result {
         rows.push(["~".into(), change.task_id.clone(), fields.join("; "), String::new()]);
     }
     if !rows.is_empty() {
-        output.print(table(["", "task", "", ""], rows))?;
+        output.print(table(["", "task", "pool or change", "evidence"], rows))?;
     }
     output.print(format_args!(
         "{} added, {} removed, {} changed, {} in another order",
         diff.added.len(),
         diff.removed.len(),
-        count(diff.changed.len(), "task"),
+        diff.changed.len(),
         diff.moved
     ))
 }
