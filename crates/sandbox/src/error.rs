@@ -77,3 +77,17 @@ fn at(step: &str) -> String {
 fn below(tail: &str) -> String {
     if tail.is_empty() { String::new() } else { format!("\n{tail}") }
 }
+
+/// An error with everything behind it, each thing once: libraries repeat what their errors were made of.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        next = error.source();
+    }
+    text
+}

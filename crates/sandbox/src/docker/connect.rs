@@ -9,6 +9,7 @@ use bollard::errors::Error;
 
 use crate::SandboxError;
 use crate::docker::engine::NAME;
+use crate::error::chain;
 
 /// Oldest API that has what is used here; Docker 20.10 and Podman 4 offer it.
 pub(super) const API: (usize, usize) = (1, 41);
@@ -170,17 +171,6 @@ impl From<Error> for Refusal {
             other => Self::Silence(format!("the daemon broke off: {}", chain(&other))),
         }
     }
-}
-
-/// An error with everything behind it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text = format!("{text}: {error}");
-        next = error.source();
-    }
-    text
 }
 
 /// Waits for the daemon's answer, but not for ever.

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::SandboxError;
+use crate::error::chain;
 use crate::kubernetes::pod::NAME;
 
 /// How long the server may take for one answer.
@@ -134,20 +135,6 @@ where
         Err(refusal) if refusal.is_not_found() => Ok(()),
         Err(refusal) => Err(refusal),
     }
-}
-
-/// An error with everything behind it, each thing once.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        next = error.source();
-    }
-    text
 }
 
 /// One answer, but not for ever.

@@ -16,7 +16,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval_at, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::kubernetes::api::{self, Refusal, answer};
+use crate::error::chain;
+use crate::kubernetes::api::{Refusal, answer};
 use crate::kubernetes::pod::CONTAINER;
 
 /// Channels of the protocol, the first byte of every message.
@@ -75,7 +76,7 @@ pub(super) async fn attach(
                 _ = pings.tick() => send.send(Message::Ping(Vec::new().into())).await,
             };
             if let Err(error) = sent {
-                tracing::debug!(error = api::chain(&error), "a pod takes no more input");
+                tracing::debug!(error = chain(&error), "a pod takes no more input");
                 break;
             }
         }

@@ -15,6 +15,7 @@ use record::Capability;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::error::chain;
 use crate::guest::{self, Link};
 use crate::kubernetes::api::{self, PATIENCE, Refusal, insist};
 use crate::kubernetes::attach::{self, Attached};
@@ -90,7 +91,7 @@ impl Kubernetes {
         let namespace = config.cluster.namespace.clone().unwrap_or_else(|| found.default_namespace.clone());
         let host = found.cluster_url.host().unwrap_or_default().to_owned();
         let port = found.cluster_url.port_u16().unwrap_or(443);
-        let client = Client::try_from(found).map_err(|error| unavailable(api::chain(&error)))?;
+        let client = Client::try_from(found).map_err(|error| unavailable(chain(&error)))?;
         api::answer(client.apiserver_version())
             .await
             .map_err(|refusal| refusal.unavailable(&format!("asking the API server at {host}:{port}")))?;
@@ -128,19 +129,16 @@ async fn find(config: &KubernetesConfig) -> Result<Config, SandboxError> {
         Some(path) => {
             let place = path.display();
             let kubeconfig = Kubeconfig::read_from(path)
-                .map_err(|error| unavailable(format!("the kubeconfig {place}: {}", api::chain(&error))))?;
+                .map_err(|error| unavailable(format!("the kubeconfig {place}: {}", chain(&error))))?;
             Config::from_custom_kubeconfig(kubeconfig, &options)
                 .await
-                .map_err(|error| unavailable(format!("the kubeconfig {place}: {}", api::chain(&error))))?
+                .map_err(|error| unavailable(format!("the kubeconfig {place}: {}", chain(&error))))?
         }
         None if config.cluster.context.is_some() => Config::from_kubeconfig(&options)
             .await
-            .map_err(|error| unavailable(format!("the kubeconfig: {}", api::chain(&error))))?,
+            .map_err(|error| unavailable(format!("the kubeconfig: {}", chain(&error))))?,
         None => Config::infer().await.map_err(|error| {
-            unavailable(format!(
-                "no cluster is configured; set KUBECONFIG or name one: {}",
-                api::chain(&error)
-            ))
+            unavailable(format!("no cluster is configured; set KUBECONFIG or name one: {}", chain(&error)))
         })?,
     };
     found.read_timeout = None;

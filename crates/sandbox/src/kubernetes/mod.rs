@@ -17,6 +17,9 @@ mod state;
 mod sweep;
 mod watch;
 
+#[cfg(test)]
+mod tests;
+
 pub use config::KubernetesConfig;
 pub use engine::Kubernetes;
 pub use sweep::{Found, Swept};

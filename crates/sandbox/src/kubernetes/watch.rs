@@ -11,6 +11,7 @@ use kube::runtime::watcher::{Config, DefaultBackoff, Event, watcher};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::error::chain;
 use crate::kubernetes::pod::RUN;
 
 /// What is known of a pod.
@@ -49,7 +50,7 @@ impl Watch {
                 match event {
                     Ok(event) => heard.take(event, &mut listed),
                     Err(error) => {
-                        tracing::debug!(error = super::api::chain(&error), "the watch over pods broke off");
+                        tracing::debug!(error = chain(&error), "the watch over pods broke off");
                     }
                 }
             }
