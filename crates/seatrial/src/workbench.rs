@@ -123,13 +123,14 @@ impl Workbench {
             }
         };
         let available = available_memory();
-        let limits = AdmissionLimits {
-            slots: jobs.jobs.map_or_else(|| default_slots(available), usize::from),
-            starts: processors(),
-            memory: available,
-            disk: scratch.path().to_owned(),
-            reserve: DISK_RESERVE,
+        let slots = jobs.jobs.map_or_else(|| default_slots(available), usize::from);
+        // On a cluster its scheduler gives memory and processors out, and the engine bounds how many pods wait for them.
+        let (starts, memory) = match places.engine {
+            EngineName::Native | EngineName::Docker => (processors(), available),
+            EngineName::Kubernetes => (sandbox::kubernetes::MOST_PENDING, None),
         };
+        let limits =
+            AdmissionLimits { slots, starts, memory, disk: scratch.path().to_owned(), reserve: DISK_RESERVE };
         Ok(Self {
             engine,
             native,

@@ -30,7 +30,7 @@ use crate::owner::{Life, Owner};
 use crate::{Engine, EngineImage, Network, Sandbox, SandboxError, SandboxSpec};
 
 /// Pods that are made and do not run yet: more of them fill the scheduler's queue and make nothing faster.
-const MOST_PENDING: usize = 32;
+pub const MOST_PENDING: usize = 32;
 
 /// Pauses while a quota is used up: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

@@ -21,5 +21,5 @@ mod watch;
 mod tests;
 
 pub use config::KubernetesConfig;
-pub use engine::Kubernetes;
+pub use engine::{Kubernetes, MOST_PENDING};
 pub use sweep::{Found, Swept};

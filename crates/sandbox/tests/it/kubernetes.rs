@@ -36,10 +36,25 @@ async fn pods(cluster: &Kubernetes) -> Vec<String> {
 
 /// Everything of a run is gone, its lease and its policy too.
 async fn leaves_nothing(kubernetes: Kubernetes) {
-    let (run, config) = (kubernetes.run().to_owned(), kubernetes);
-    let swept = config.sweep(Some(&run)).await.unwrap();
+    let run = kubernetes.run().to_owned();
+    let swept = kubernetes.sweep(Some(&run)).await.unwrap();
     assert!(swept.kept.is_empty());
-    assert_eq!(config.look(Some(&run)).await.unwrap(), []);
+    assert_eq!(kubernetes.look(Some(&run)).await.unwrap(), []);
+    drop(kubernetes);
+    assert!(sandbox::native::settle(Duration::from_secs(30)));
+}
+
+/// The node, by its number, on which the pod of a sandbox runs, and the pod.
+async fn place(cluster: &Cluster, kubernetes: &Kubernetes) -> (String, String) {
+    let pod = pods(kubernetes).await.remove(0);
+    let node = kubectl(cluster, &["get", "pod", &pod, "-o", "jsonpath={.spec.nodeName}"]);
+    (node[node.len() - 1..].to_owned(), pod)
+}
+
+fn nodes_are_ready(cluster: &Cluster) {
+    wait_until("the nodes", || {
+        kubectl(cluster, &["get", "nodes"]).lines().filter(|line| line.contains(" Ready")).count() == 2
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,6 +140,48 @@ async fn who_writes_more_than_allowed_is_told_apart_from_a_loss() {
     let script = "for i in 1 2 3 4 5 6; do head -c 10000000 /dev/zero > /tmp/$i; done; sleep 120";
     let outcome = sandbox.exec(&ExecSpec { timeout: Some(Duration::from_secs(100)), ..sh(script) }).await;
     assert!(matches!(outcome, Err(SandboxError::TooLarge { limit, .. }) if limit == 20 << 20), "{outcome:?}");
+    sandbox.destroy().await.unwrap();
+    leaves_nothing(kubernetes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_is_evicted_is_lost_and_no_result() {
+    let Some(cluster) = Cluster::find() else { return };
+    let kubernetes = connect(cluster.config("drained")).await;
+    let sandbox = kubernetes.start(&spec(&cluster, "drained")).await.unwrap();
+    let (_, pod) = place(&cluster, &kubernetes).await;
+    let eviction =
+        serde_json::json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod}});
+    let file = cluster.place.join("eviction.json");
+    fs_err::write(&file, eviction.to_string()).unwrap();
+    let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", kubernetes.namespace());
+    let killing = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        kubectl(&cluster, &["create", "--raw", &path, "-f", file.to_str().unwrap()])
+    };
+    let command = sh("sleep 100");
+    let (outcome, _) = tokio::join!(sandbox.exec(&command), killing);
+    let Err(SandboxError::Lost(reason)) = outcome else { panic!("{outcome:?}") };
+    assert!(reason.contains("deleted") || reason.contains("disrupted"), "{reason}");
+    sandbox.destroy().await.unwrap();
+    leaves_nothing(kubernetes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_is_told_from_the_memory_limit() {
+    let Some(cluster) = Cluster::find() else { return };
+    let kubernetes = connect(cluster.config("memory")).await;
+    let mut small = spec(&cluster, "memory");
+    small.limits = Limits { memory: Some(64 << 20), ..Limits::default() };
+    let sandbox = kubernetes.start(&small).await.unwrap();
+    let killed = ExitStatus::Signal(9);
+    assert_eq!(sandbox.exec(&sh("kill -9 $$")).await.unwrap().status, killed);
+    assert_eq!(sandbox.usage().await.unwrap().oom_kills, 0, "nobody was short of memory");
+    let eats = "x = bytearray(300 << 20); x[::4096] = b'x' * len(x[::4096])";
+    let command =
+        ExecSpec { argv: ["python3", "-c", eats].map(String::from).to_vec(), ..ExecSpec::default() };
+    assert_eq!(sandbox.exec(&command).await.unwrap().status, killed);
+    assert!(sandbox.usage().await.unwrap().oom_kills >= 1);
     sandbox.destroy().await.unwrap();
     leaves_nothing(kubernetes).await;
 }
@@ -251,18 +308,83 @@ mod faults {
         let Some(cluster) = Cluster::find() else { return };
         let kubernetes = connect(cluster.config("cut")).await;
         let sandbox = kubernetes.start(&spec(&cluster, "cut")).await.unwrap();
-        let pod = pods(&kubernetes).await.remove(0);
-        let node = kubectl(&cluster, &["get", "pod", &pod, "-o", "jsonpath={.spec.nodeName}"]);
-        let number = &node[node.len() - 1..];
-        cluster.script("cut", &[number]);
+        let (node, _) = place(&cluster, &kubernetes).await;
+        cluster.script("cut", &[&node]);
         let outcome = sandbox.exec(&sh("sleep 300")).await;
-        cluster.script("heal", &[number]);
+        cluster.script("heal", &[&node]);
         let Err(SandboxError::Lost(reason)) = outcome else { panic!("{outcome:?}") };
-        assert!(!reason.is_empty());
+        assert!(reason.contains("node"), "{reason}");
         sandbox.destroy().await.unwrap();
-        wait_until("the node", || {
-            kubectl(&cluster, &["get", "nodes"]).lines().filter(|line| line.contains(" Ready")).count() == 2
-        });
+        nodes_are_ready(&cluster);
+        leaves_nothing(kubernetes).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_agent_of_a_node_that_is_killed_is_a_loss() {
+        let Some(cluster) = Cluster::find() else { return };
+        let kubernetes = connect(cluster.config("kubelet")).await;
+        let sandbox = kubernetes.start(&spec(&cluster, "kubelet")).await.unwrap();
+        let (node, _) = place(&cluster, &kubernetes).await;
+        let script = cluster.clone();
+        let killed = node.clone();
+        let killing = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::task::spawn_blocking(move || script.script("kubelet", &["kill", &killed])).await.unwrap()
+        };
+        let command = sh("sleep 300");
+        let (outcome, _) = tokio::join!(sandbox.exec(&command), killing);
+        cluster.script("kubelet", &["start", &node]);
+        let Err(SandboxError::Lost(reason)) = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains("ended") || reason.contains("node"), "{reason}");
+        sandbox.destroy().await.unwrap();
+        nodes_are_ready(&cluster);
+        leaves_nothing(kubernetes).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_api_server_that_restarts_takes_the_connections_along_and_nothing_else() {
+        let Some(cluster) = Cluster::find() else { return };
+        let kubernetes = connect(cluster.config("broken")).await;
+        let sandbox = kubernetes.start(&spec(&cluster, "broken")).await.unwrap();
+        let script = cluster.clone();
+        let restart = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::task::spawn_blocking(move || script.script("restart-api", &[])).await.unwrap()
+        };
+        let command = sh("sleep 300");
+        let (outcome, _) = tokio::join!(sandbox.exec(&command), restart);
+        assert!(matches!(outcome, Err(SandboxError::Lost(_))), "{outcome:?}");
+        sandbox.destroy().await.unwrap();
+        kubernetes.start(&spec(&cluster, "after")).await.unwrap().destroy().await.unwrap();
+        leaves_nothing(kubernetes).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn policies_that_are_held_let_a_run_start_and_nothing_out() {
+        let Some(cluster) = Cluster::find() else { return };
+        cluster.script("enforce", &["on"]);
+        let mut config = cluster.config("held");
+        config.cluster.accept_open_network = false;
+        let kubernetes = connect(config).await;
+        let offline = kubernetes.start(&spec(&cluster, "offline")).await;
+        let mut public = spec(&cluster, "public");
+        public.network = Network::Public;
+        let public = kubernetes.start(&public).await.unwrap();
+        let reach = |host: &str| {
+            let program =
+                format!("import socket; socket.create_connection(({host:?}, 6443), 3); print('reached')");
+            ExecSpec { argv: ["python3", "-c", &program].map(String::from).to_vec(), ..ExecSpec::default() }
+        };
+        let server = kubectl(&cluster, &["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"]);
+        let server = server.trim_start_matches("https://").split(':').next().unwrap().to_owned();
+        let open = public.exec(&reach(&server)).await.unwrap();
+        let offline = offline.unwrap();
+        let closed = offline.exec(&reach(&server)).await.unwrap();
+        cluster.script("enforce", &["off"]);
+        assert_eq!(text(&open), "reached\n");
+        assert!(!closed.success() && !text(&closed).contains("reached"), "{}", text(&closed));
+        offline.destroy().await.unwrap();
+        public.destroy().await.unwrap();
         leaves_nothing(kubernetes).await;
     }
 }

@@ -1,14 +1,22 @@
 //! Trials on a real cluster.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::project::{Ended, binary, ended};
+use crate::images::Registry;
+use crate::project::{Ended, Project, binary, ended, sandboxes_run};
 use crate::tasks::{Shelf, Task};
 
 /// Names the kubeconfig of the cluster for tests.
 const CLUSTER: &str = "SEATRIAL_TEST_KUBERNETES";
+
+/// Where nodes ask for every image first.
+const NODES_ASK: &str = "10.78.0.254:5000";
 
 /// A recipe that says how the cluster is used; nothing else of it is looked at here.
 const RECIPE: &str = r#"[dataset]
@@ -117,4 +125,92 @@ fn trials_on_a_cluster_end_as_they_do_in_the_native_sandbox() {
     assert_eq!(swept["namespace"], "seatrial");
     let unknown = seatrial(there.root(), &cluster, &["gc", "--engine", "kubernetes", "--run", "no-such-run"]);
     assert_eq!(unknown.code, Some(2), "{}", unknown.all());
+}
+
+/// The verdict of every task, without what names trials and images, which are others.
+fn verdicts(project: &Project) -> BTreeMap<String, Value> {
+    let proofs = project.json("proofs.json");
+    let tasks = proofs["tasks"].as_array().unwrap().iter();
+    tasks.map(|task| (task["task_id"].as_str().unwrap().to_owned(), task["verdict"].clone())).collect()
+}
+
+/// Brings what nodes ask for to a registry that listens on loopback.
+fn open_to_nodes(registry: &Registry) {
+    let (listener, host) = (TcpListener::bind(NODES_ASK).unwrap(), registry.host.clone());
+    std::thread::spawn(move || {
+        for node in listener.incoming().map_while(Result::ok) {
+            let Ok(registry) = TcpStream::connect(&host) else { continue };
+            let ways = [(node.try_clone(), registry.try_clone()), (Ok(registry), Ok(node))];
+            for (from, to) in ways {
+                let (Ok(mut from), Ok(mut to)) = (from, to) else { continue };
+                std::thread::spawn(move || {
+                    let _ = io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn forty_tasks_get_the_rewards_that_they_get_natively() {
+    let Some(cluster) = cluster() else { return };
+    let image = std::fs::read_to_string(cluster.join("base.reference")).unwrap();
+    // Every fifth is wrong, so that equal means something.
+    let task = |number: u32| {
+        let task = Task::new(&format!("task-{number:02}"));
+        if number.is_multiple_of(5) {
+            task.solution("true\n")
+        } else {
+            task.solution("mkdir -p /app && echo fixed > /app/state\n")
+        }
+    };
+    let there = Shelf::new((0..40).map(|number| placed(task(number), image.trim())));
+    std::fs::write(there.root().join("seatrial.toml"), RECIPE).unwrap();
+    let arguments = ["run", "--json", "-p", "tasks", "-a", "oracle", "--max-retries", "0"];
+    let on_cluster = [&arguments[..], &["-e", "kubernetes", "-j", "16"]].concat();
+    let on_cluster = seatrial(there.root(), &cluster, &on_cluster);
+    let here = Shelf::new((0..40).map(task));
+    let native = seatrial(here.root(), &cluster, &[&arguments[..], &["-j", "2"]].concat());
+    assert_eq!(outcomes(&on_cluster).len(), 40, "{}", on_cluster.all());
+    assert_eq!(outcomes(&on_cluster), outcomes(&native));
+}
+
+#[test]
+fn a_recipe_proves_on_a_cluster_what_it_proves_natively() {
+    let Some(cluster) = cluster() else { return };
+    if !sandboxes_run() {
+        return;
+    }
+    let Some(registry) = Registry::start() else { return };
+    open_to_nodes(&registry);
+    let base =
+        Command::new("tar").arg("-xOf").arg(cluster.join("base.tar")).arg("layer.tar").output().unwrap();
+    assert!(base.status.success(), "{}", String::from_utf8_lossy(&base.stderr));
+    registry.push_layers("team/base", "1", "the base", &[base.stdout]);
+
+    let settings = format!(
+        "[images]\nregistry = \"{}\"\nnamespace = \"tasks\"\nshards = 2\ntag_limit = 100\ncreate_repositories = true\n\n\
+         [kubernetes]\naccept_open_network = true\n\n[prove]",
+        registry.host
+    );
+    let proved = ["native", "kubernetes"].map(|engine| {
+        let project = Project::new();
+        let base = format!("base = \"{}/team/base:1\"", registry.host);
+        project.edit("seatrial.toml", "base = \"seatrial.local/host\"", &base);
+        project.edit("seatrial.toml", "[prove]", &format!("{settings}\nengine = \"{engine}\""));
+        for stage in [&["source", "pull"][..], &["plan"], &["materialize"], &["check"]] {
+            project.run(stage).with_code(0);
+        }
+        for step in ["build", "plan", "mirror", "verify"] {
+            project.run(&["images", step]).with_code(0);
+        }
+        let mut prove = project.command(&["prove", "-j", "4"]);
+        let ended = ended(prove.env("KUBECONFIG", cluster.join("runner.kubeconfig")));
+        assert_eq!(ended.code, Some(0), "{engine}: {}", ended.all());
+        verdicts(&project)
+    });
+    let [native, on_cluster] = proved;
+    assert_eq!(native.len(), 3);
+    assert_eq!(native, on_cluster);
 }

@@ -206,6 +206,12 @@ impl Ground {
         }
     }
 
+    /// Gives the engine up, and waits until what it had for its run is removed.
+    pub fn leave(self) {
+        drop(self);
+        assert!(sandbox::native::settle(std::time::Duration::from_secs(30)), "it is not removed");
+    }
+
     /// Waits until nothing is left.
     pub async fn settle(&self) {
         for _ in 0..1000 {

@@ -36,6 +36,7 @@ macro_rules! conformance {
             async fn $name() {
                 if let Some(ground) = super::Ground::kubernetes().await {
                     super::$area::$name(&ground).await;
+                    ground.leave();
                 }
             })*
         }
