@@ -21,6 +21,12 @@ pub trait Engine: Send + Sync {
 
     /// Starts one sandbox. When this returns an error nothing of the sandbox is left.
     async fn start(&self, spec: &SandboxSpec) -> Result<Box<dyn Sandbox>, SandboxError>;
+
+    /// Whether a start may wait for room that other sandboxes of this engine hold, for as long as they live. Such an engine has a
+    /// limit of its own for everything else that a start waits for.
+    fn queues(&self) -> bool {
+        false
+    }
 }
 
 /// One running sandbox. Dropping it without [`Sandbox::destroy`] still ends its processes.

@@ -1,7 +1,7 @@
 //! The engine itself: what is found out once, and the start of a sandbox.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::kubernetes::config::KubernetesConfig;
 use crate::kubernetes::lease::RunLease;
 use crate::kubernetes::network;
 use crate::kubernetes::pod::{self, NAME, OWNER, SANDBOX};
-use crate::kubernetes::running::{OwnPod, Running, delete};
+use crate::kubernetes::running::{Counted, OwnPod, Running, delete};
 use crate::kubernetes::state::{self, State, Waiting};
 use crate::kubernetes::watch::{Listener, Seen, Watch};
 use crate::owner::{Life, Owner};
@@ -69,6 +69,8 @@ pub(super) struct Shared {
     /// The program that becomes process 1 of every pod.
     guest: &'static [u8],
     pending: Semaphore,
+    /// Sandboxes that run: they hold room that others wait for.
+    running: Arc<AtomicUsize>,
     run: OnceCell<Run>,
     /// Whether the probe was done.
     probed: OnceCell<()>,
@@ -103,6 +105,7 @@ impl Kubernetes {
             owner: Owner::current(),
             guest,
             pending: Semaphore::new(MOST_PENDING),
+            running: Arc::default(),
             run: OnceCell::new(),
             probed: OnceCell::new(),
             users: Mutex::default(),
@@ -185,7 +188,7 @@ impl Shared {
                 }
                 Err(refusal) => refusal,
             };
-            let may_wait = Instant::now() + pause < end;
+            let may_wait = self.holds_room() || Instant::now() + pause < end;
             if refusal.is_name_in_use() {
                 if !self.take_over(spec, &own.name).await? {
                     own.deleted = true; // it is somebody else's
@@ -226,16 +229,23 @@ impl Shared {
         Ok(true)
     }
 
-    /// Waits until the container of the pod with this identity runs; an earlier pod of the name may still be going.
+    /// Whether other sandboxes hold room that they will give back.
+    fn holds_room(&self) -> bool {
+        self.running.load(Ordering::Relaxed) > 0
+    }
+
+    /// Waits until the container of the pod with this identity runs; an earlier pod of the name may still be going. Room that others
+    /// of the run hold is waited for without a limit.
     async fn wait(
         &self,
         spec: &SandboxSpec,
         listener: &mut Listener,
         uid: Option<&str>,
-        end: Instant,
+        mut end: Instant,
     ) -> Result<(), SandboxError> {
+        let limit = Duration::from_secs(self.config.cluster.start_limit_sec);
         let failed = |reason| SandboxError::Start { name: spec.name.clone(), reason };
-        let mut known = None;
+        let (mut known, mut for_room) = (None, false);
         loop {
             match listener.seen() {
                 Seen::Nothing => {}
@@ -247,8 +257,12 @@ impl Shared {
                     State::Waiting(Waiting::Never(reason)) | State::TooMuchWritten(reason) => {
                         return Err(failed(reason));
                     }
+                    State::Waiting(Waiting::Turn) if for_room => {
+                        (for_room, end) = (false, Instant::now() + limit);
+                    }
                     State::Waiting(Waiting::Turn) => {}
-                    State::Waiting(Waiting::Room(reason) | Waiting::Retry(reason)) => known = Some(reason),
+                    State::Waiting(Waiting::Room(reason)) => (known, for_room) = (Some(reason), true),
+                    State::Waiting(Waiting::Retry(reason)) => (known, for_room) = (Some(reason), false),
                     State::Ended { code } => {
                         return Err(failed(format!(
                             "its process 1 ended with code {code} before anything was asked"
@@ -261,9 +275,12 @@ impl Shared {
                 },
             }
             if timeout_at(end, listener.changed()).await.is_err() {
-                let seconds = self.config.cluster.start_limit_sec;
+                if for_room && self.holds_room() {
+                    end = Instant::now() + limit;
+                    continue;
+                }
                 let reason = known.unwrap_or_else(|| "the cluster does not say why".into());
-                return Err(failed(format!("it does not run after {seconds} s: {reason}")));
+                return Err(failed(format!("it does not run after {} s: {reason}", limit.as_secs())));
             }
         }
     }
@@ -362,6 +379,7 @@ impl Shared {
             pod: own,
             listener,
             out_of_memory: AtomicBool::new(false),
+            _counted: Counted::new(&self.running),
         }))
     }
 
@@ -388,6 +406,10 @@ impl Shared {
 impl Engine for Kubernetes {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn queues(&self) -> bool {
+        true
     }
 
     async fn start(&self, spec: &SandboxSpec) -> Result<Box<dyn Sandbox>, SandboxError> {

@@ -1,7 +1,7 @@
 //! A running sandbox, seen from the engine.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -74,6 +74,22 @@ pub(super) async fn delete(
     }
 }
 
+/// One of those that run, for as long as it lives.
+pub(super) struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    pub(super) fn new(all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// One running sandbox of the Kubernetes engine.
 pub(super) struct Running {
     pub(super) spec: SandboxSpec,
@@ -86,6 +102,7 @@ pub(super) struct Running {
     pub(super) listener: Listener,
     /// The kernel ended the whole container because of its memory limit.
     pub(super) out_of_memory: AtomicBool,
+    pub(super) _counted: Counted,
 }
 
 impl Running {

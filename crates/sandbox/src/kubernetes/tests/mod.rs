@@ -238,6 +238,27 @@ async fn who_cannot_start_hears_the_clusters_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn room_that_the_run_holds_itself_is_waited_for_without_a_limit() {
+    let Some((server, engine)) = stage(|config, _| config.cluster.start_limit_sec = 1).await else { return };
+    let nowhere = json!({"phase": "Pending", "conditions": [{
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes: Too many pods",
+    }]});
+    let placed = json!({"conditions": [{"type": "PodScheduled", "status": "True"}]});
+    let late = [status(nowhere), Step::Wait(MOMENT * 10), status(placed), Step::Wait(MOMENT), runs()];
+    server.life("early", late.clone());
+    let error = refused(&engine, "early").await;
+    assert!(reason(&error).contains("Too many pods"), "nothing of the run would make room: {error}");
+
+    let first = engine.start(&spec("first")).await.unwrap();
+    server.life("late", late);
+    works(&engine, "late").await;
+    let full = || refuse(403, "Forbidden", "pods \"x\" is forbidden: exceeded quota: few", None);
+    server.instead("POST pods", [full(), full(), full()]);
+    works(&engine, "quota").await;
+    first.destroy().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_lost_before_it_ran_is_lost_and_no_failure() {
     let Some((server, engine)) = usual().await else { return };
     server.life("gone", [Step::Wait(MOMENT), Step::Goes]);
