@@ -153,6 +153,8 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, Error>>>(
     request: impl Fn() -> F,
 ) -> Result<T, Refusal> {
     let begin = Instant::now();
+    // What passes after a while does so from its own beginning: a server that was away may lack roles when it comes back.
+    let mut same = (Duration::MAX, begin);
     let mut pause = FIRST_PAUSE;
     loop {
         let refusal = match answer(request()).await {
@@ -164,7 +166,11 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, Error>>>(
             Refusal::Silence(_) => None,
         };
         let wait = asked.unwrap_or(pause);
-        if begin.elapsed() + wait > patience.min(refusal.may_pass()) {
+        let passes = refusal.may_pass();
+        if same.0 != passes {
+            same = (passes, Instant::now());
+        }
+        if begin.elapsed() + wait > patience || same.1.elapsed() + wait > passes {
             return Err(refusal);
         }
         tracing::debug!(?refusal, "asks the API server again");

@@ -22,8 +22,8 @@ use crate::owner::{Life, Owner};
 /// A run of another machine counts as dead when its last word is so many durations of its lease ago; clocks differ.
 const MANY: u32 = 5;
 
-/// How long the cluster may take to remove what was deleted.
-const REMOVAL: Duration = Duration::from_secs(60);
+/// How long the cluster may take to remove what was deleted. A node takes a minute for a pod whose image it cannot pull.
+const REMOVAL: Duration = Duration::from_secs(180);
 
 /// Objects of one page of a list.
 const PAGE: u32 = 500;
