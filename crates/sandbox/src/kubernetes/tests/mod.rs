@@ -239,12 +239,12 @@ async fn who_cannot_start_hears_the_clusters_words() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn room_that_the_run_holds_itself_is_waited_for_without_a_limit() {
-    let Some((server, engine)) = stage(|config, _| config.cluster.start_limit_sec = 1).await else { return };
+    let Some((server, engine)) = stage(|config, _| config.cluster.start_limit_sec = 3).await else { return };
     let nowhere = json!({"phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes: Too many pods",
     }]});
     let placed = json!({"conditions": [{"type": "PodScheduled", "status": "True"}]});
-    let late = [status(nowhere), Step::Wait(MOMENT * 10), status(placed), Step::Wait(MOMENT), runs()];
+    let late = [status(nowhere), Step::Wait(MOMENT * 15), status(placed), Step::Wait(MOMENT), runs()];
     server.life("early", late.clone());
     let error = refused(&engine, "early").await;
     assert!(reason(&error).contains("Too many pods"), "nothing of the run would make room: {error}");
@@ -276,7 +276,7 @@ async fn what_is_lost_before_it_ran_is_lost_and_no_failure() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quota_is_waited_for_and_named_when_it_stays() {
-    let Some((server, engine)) = stage(|config, _| config.cluster.start_limit_sec = 3).await else { return };
+    let Some((server, engine)) = stage(|config, _| config.cluster.start_limit_sec = 8).await else { return };
     let full = || {
         refuse(
             403,
