@@ -43,11 +43,13 @@ path = "none.jsonl"
 stage = "all"
 members = "none"
 target = 1
+cap = 1
 [materialize]
 workspace = "git"
 base = "seatrial.local/host"
 from = "none"
 [resolve]
+repo_cap = 1
 split = { train = 1 }
 [kubernetes]
 accept_open_network = true

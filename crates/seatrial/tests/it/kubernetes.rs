@@ -198,7 +198,8 @@ fn a_recipe_proves_on_a_cluster_what_it_proves_natively() {
         let project = Project::new();
         let base = format!("base = \"{}/team/base:1\"", registry.host);
         project.edit("seatrial.toml", "base = \"seatrial.local/host\"", &base);
-        project.edit("seatrial.toml", "[prove]", &format!("{settings}\nengine = \"{engine}\""));
+        project.edit("seatrial.toml", "engine = \"native\"", &format!("engine = \"{engine}\""));
+        project.edit("seatrial.toml", "[prove]", &settings);
         for stage in [&["source", "pull"][..], &["plan"], &["materialize"], &["check"]] {
             project.run(stage).with_code(0);
         }

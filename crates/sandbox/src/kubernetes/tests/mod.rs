@@ -96,7 +96,7 @@ async fn emptied(server: &ApiServer) {
     }
 }
 
-fn status(change: Value) -> Step {
+fn status(change: &Value) -> Step {
     Step::Becomes(json!({ "status": change }))
 }
 
@@ -146,17 +146,21 @@ async fn what_the_cluster_takes_away_is_lost_with_its_reason() {
             "somebody deleted",
         ),
         ("gone", Step::Goes, "was not deleted from here"),
-        ("disrupted", status(disruption), "DeletionByTaintManager"),
-        ("node-lost", status(json!({"reason": "NodeLost", "message": "node 1 is unresponsive"})), "NodeLost"),
-        ("unknown", status(json!({"phase": "Unknown"})), "its node does not answer"),
+        ("disrupted", status(&disruption), "DeletionByTaintManager"),
+        (
+            "node-lost",
+            status(&json!({"reason": "NodeLost", "message": "node 1 is unresponsive"})),
+            "NodeLost",
+        ),
+        ("unknown", status(&json!({"phase": "Unknown"})), "its node does not answer"),
         (
             "pressed",
             status(
-                json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}),
+                &json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}),
             ),
             "Evicted",
         ),
-        ("preempted", status(json!({"reason": "Preempting"})), "Preempting"),
+        ("preempted", status(&json!({"reason": "Preempting"})), "Preempting"),
         ("unseen", Step::Unseen(None), "was not deleted from here"),
         ("replaced", Step::Becomes(json!({"metadata": {"uid": "another"}})), "another pod"),
         ("cut", Step::HangsUp, "ended"),
@@ -182,14 +186,14 @@ async fn what_the_cluster_takes_away_is_lost_with_its_reason() {
 async fn what_the_sandbox_did_itself_is_told_apart() {
     let Some((server, engine)) = usual().await else { return };
     let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
-    server.life("memory", [runs(), Step::Wait(MOMENT), Step::HangsUp, container(killed)]);
+    server.life("memory", [runs(), Step::Wait(MOMENT), Step::HangsUp, container(&killed)]);
     let sandbox = engine.start(&spec("memory")).await.unwrap();
     assert_eq!(hang(&*sandbox).await.unwrap().status, ExitStatus::Signal(libc::SIGKILL));
     assert_eq!(sandbox.usage().await.unwrap().oom_kills, 1);
     sandbox.destroy().await.unwrap();
 
     let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi."});
-    server.life("storage", [runs(), Step::Wait(MOMENT), status(evicted)]);
+    server.life("storage", [runs(), Step::Wait(MOMENT), status(&evicted)]);
     let mut small = spec("storage");
     small.limits.storage = Some(1 << 20);
     let sandbox = engine.start(&small).await.unwrap();
@@ -199,7 +203,7 @@ async fn what_the_sandbox_did_itself_is_told_apart() {
 
     // Process 1 ended, and nothing says that memory did it.
     let ended = json!({"terminated": {"exitCode": 137, "reason": "Error"}});
-    server.life("ended", [runs(), Step::Wait(MOMENT), Step::HangsUp, container(ended)]);
+    server.life("ended", [runs(), Step::Wait(MOMENT), Step::HangsUp, container(&ended)]);
     let sandbox = engine.start(&spec("ended")).await.unwrap();
     let outcome = hang(&*sandbox).await;
     assert!(
@@ -212,7 +216,7 @@ async fn what_the_sandbox_did_itself_is_told_apart() {
 async fn who_cannot_start_hears_the_clusters_words() {
     let Some((server, engine)) = stage(|config, _| config.cluster.start_limit_sec = 2).await else { return };
     let waiting =
-        |reason: &str, message: &str| container(json!({"waiting": {"reason": reason, "message": message}}));
+        |reason: &str, message: &str| container(&json!({"waiting": {"reason": reason, "message": message}}));
     let nowhere = json!({"phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes: Insufficient memory",
     }]});
@@ -220,7 +224,7 @@ async fn who_cannot_start_hears_the_clusters_words() {
         "pull",
         [waiting("ErrImagePull", "no route"), waiting("ImagePullBackOff", "Back-off pulling x")],
     );
-    server.life("nowhere", [status(nowhere)]);
+    server.life("nowhere", [status(&nowhere)]);
     server.life("silent", []);
     server.life("never", [waiting("ErrImageNeverPull", "not there")]);
     let start = Instant::now();
@@ -244,7 +248,7 @@ async fn room_that_the_run_holds_itself_is_waited_for_without_a_limit() {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes: Too many pods",
     }]});
     let placed = json!({"conditions": [{"type": "PodScheduled", "status": "True"}]});
-    let late = [status(nowhere), Step::Wait(MOMENT * 15), status(placed), Step::Wait(MOMENT), runs()];
+    let late = [status(&nowhere), Step::Wait(MOMENT * 15), status(&placed), Step::Wait(MOMENT), runs()];
     server.life("early", late.clone());
     let error = refused(&engine, "early").await;
     assert!(reason(&error).contains("Too many pods"), "nothing of the run would make room: {error}");
@@ -265,7 +269,7 @@ async fn what_is_lost_before_it_ran_is_lost_and_no_failure() {
     server.life(
         "refused",
         [status(
-            json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource"}),
+            &json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource"}),
         )],
     );
     for name in ["gone", "refused"] {

@@ -186,7 +186,7 @@ impl Shared {
         let response = match (kind.as_str(), name) {
             ("WATCH pods", _) => self.watch(&query),
             ("LIST pods", _) => self.list(),
-            ("GET pods/attach", Some(name)) => self.attach(&mut request, name),
+            ("GET pods/attach", Some(name)) => self.attach(&mut request, &name),
             (_, name) => {
                 let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
@@ -344,10 +344,10 @@ impl Shared {
         }
     }
 
-    fn attach(self: Arc<Self>, request: &mut Request<Incoming>, name: String) -> Response<Body> {
+    fn attach(self: Arc<Self>, request: &mut Request<Incoming>, name: &str) -> Response<Body> {
         let (pod, hang_up) = {
             let state = self.state();
-            match (state.pods.get(&name).cloned(), state.hang_ups.get(&name)) {
+            match (state.pods.get(name).cloned(), state.hang_ups.get(name)) {
                 (Some(pod), Some(hang_up)) => (pod, hang_up.subscribe()),
                 _ => return refusal(404, "NotFound", "no such pod", None),
             }
@@ -463,11 +463,11 @@ impl Shared {
 
 /// The step to a container that runs.
 pub fn runs() -> Step {
-    container(json!({"running": {}}))
+    container(&json!({"running": {}}))
 }
 
 /// The step to a container in this state.
-pub fn container(state: Value) -> Step {
+pub fn container(state: &Value) -> Step {
     Step::Becomes(json!({"status": {"phase": "Running", "containerStatuses": [{
         "name": "sandbox", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": state,
     }]}}))
