@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -134,6 +135,15 @@ fn verdicts(project: &Project) -> BTreeMap<String, Value> {
     tasks.map(|task| (task["task_id"].as_str().unwrap().to_owned(), task["verdict"].clone())).collect()
 }
 
+/// What the administrator of the cluster sees of these kinds of objects, a name each.
+fn objects(cluster: &Path, kinds: &str, more: &[&str]) -> Vec<String> {
+    let mut command = Command::new("kubectl");
+    command.arg("--kubeconfig").arg(cluster.join("kubeconfig"));
+    let output = command.args(["get", kinds, "-n", "seatrial", "-o", "name"]).args(more).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
 /// Brings what nodes ask for to a registry that listens on loopback.
 fn open_to_nodes(registry: &Registry) {
     let (listener, host) = (TcpListener::bind(NODES_ASK).unwrap(), registry.host.clone());
@@ -150,6 +160,37 @@ fn open_to_nodes(registry: &Registry) {
             }
         }
     });
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing_on_the_cluster() {
+    let Some(cluster) = cluster() else { return };
+    let image = std::fs::read_to_string(cluster.join("base.reference")).unwrap();
+    let task = placed(Task::new("interrupted").solution("sleep 4242.5\n"), image.trim());
+    let shelf = Shelf::new([task]);
+    std::fs::write(shelf.root().join("seatrial.toml"), RECIPE).unwrap();
+    let mut command = binary();
+    command.arg("-C").arg(shelf.root()).env("KUBECONFIG", cluster.join("runner.kubeconfig"));
+    command.args(["run", "-p", "tasks", "-a", "oracle", "-e", "kubernetes"]);
+    let mut program = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let selector = ["-l", "dev.seatrial/task=interrupted", "--field-selector", "status.phase=Running"];
+    let end = Instant::now() + Duration::from_secs(120);
+    while objects(&cluster, "pods", &selector).is_empty() {
+        assert!(Instant::now() < end && program.try_wait().unwrap().is_none(), "its pod does not run");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // Once lets trials end, which this one does not; twice ends them.
+    for _ in 0..2 {
+        let killed = Command::new("kill").args(["-s", "INT", &program.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    assert_eq!(program.wait().unwrap().code(), Some(130));
+    let end = Instant::now() + Duration::from_secs(60);
+    while !objects(&cluster, "pods", &selector[..2]).is_empty() {
+        assert!(Instant::now() < end, "its pod stays");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 #[test]

@@ -120,6 +120,7 @@ impl Life<'_> {
                 ("job".into(), self.job.to_owned()),
                 ("trial".into(), self.name.to_owned()),
                 ("task".into(), self.task.name.clone()),
+                ("attempt".into(), self.attempt.to_string()),
             ]),
             env: resolved(&format!("{}.env", environment.table), &config.env)?,
             workdir: config.workdir.clone(),

@@ -134,6 +134,15 @@ async fn a_sandbox_costs_three_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_versions_of_the_protocol_for_containers_do() {
+    let Some((server, engine)) = usual().await else { return };
+    for protocol in ["v4.channel.k8s.io", "v5.channel.k8s.io"] {
+        server.speak(protocol);
+        works(&engine, protocol).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_cluster_takes_away_is_lost_with_its_reason() {
     let Some((server, engine)) = usual().await else { return };
     let disruption = json!({"conditions": [{

@@ -87,6 +87,8 @@ struct State {
     /// Which addresses sandboxes reach.
     open: Vec<String>,
     hang_ups: BTreeMap<String, watch::Sender<bool>>,
+    /// The version of the protocol for attached containers; the fourth where none is named.
+    protocol: Option<&'static str>,
     last_uid: usize,
 }
 
@@ -112,6 +114,11 @@ impl ApiServer {
     /// Lets sandboxes reach an address.
     pub fn open(&self, address: String) {
         self.shared.state().open.push(address);
+    }
+
+    /// Speaks this version of the protocol for attached containers.
+    pub fn speak(&self, protocol: &'static str) {
+        self.shared.state().protocol = Some(protocol);
     }
 
     /// How often each kind of request came.
@@ -353,6 +360,13 @@ impl Shared {
             }
         };
         let key = request.headers().get("sec-websocket-key").map(|key| derive_accept_key(key.as_bytes()));
+        let offered =
+            request.headers().get("sec-websocket-protocol").and_then(|offered| offered.to_str().ok());
+        let offered = offered.unwrap_or_default().to_owned();
+        let spoken = self.state().protocol.unwrap_or("v4.channel.k8s.io");
+        if !offered.split(", ").any(|protocol| protocol == spoken) {
+            return refusal(400, "BadRequest", "unknown protocol", None);
+        }
         let upgrade = hyper::upgrade::on(request);
         tokio::spawn(async move {
             let Ok(upgraded) = upgrade.await else { return };
@@ -364,7 +378,7 @@ impl Shared {
             .header(UPGRADE, "websocket")
             .header(CONNECTION, "Upgrade")
             .header("sec-websocket-accept", key.unwrap_or_default())
-            .header("sec-websocket-protocol", "v4.channel.k8s.io")
+            .header("sec-websocket-protocol", spoken)
             .body(Full::default().map_err(|never: Infallible| match never {}).boxed())
             .unwrap()
     }
