@@ -9,4 +9,4 @@ mod svg;
 
 pub use html::{escape, facts, page, table};
 pub use ranking::{Part, Series, Width, key, ranking, skyline};
-pub use svg::{Measured, bars, histogram, intervals, lines, short};
+pub use svg::{Measured, bars, differences, histogram, intervals, lines, short};

@@ -112,7 +112,7 @@ pub fn lines(caption: &str, names: &[String], series: &[(&str, Vec<f64>)]) -> St
     figure(caption, &svg)
 }
 
-/// A value from 0 to 1 with its interval.
+/// A value with its interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// What was measured.
@@ -125,18 +125,33 @@ pub struct Measured {
 
 /// Points on lines from 0 to 1, one below the other, each with the ends of its interval.
 pub fn intervals(caption: &str, rows: &[Measured]) -> String {
+    measured(caption, rows, 0.0, 1.0)
+}
+
+/// The same for differences: 0 is in the middle, and the lines are as long as the values ask for.
+pub fn differences(caption: &str, rows: &[Measured]) -> String {
+    let ends = |row: &Measured| {
+        let (low, high) = row.interval.unwrap_or((row.value, row.value));
+        low.abs().max(high.abs()).max(row.value.abs())
+    };
+    let most = round_up(rows.iter().map(ends).fold(0.0, f64::max));
+    measured(caption, rows, -most, most)
+}
+
+fn measured(caption: &str, rows: &[Measured], first: f64, last: f64) -> String {
     const ROOM: f64 = 90.0;
     let mut svg = String::new();
-    let x = |value: f64| ROOM + (WIDTH - ROOM - RIGHT) * value.clamp(0.0, 1.0);
+    let x = |value: f64| ROOM + (WIDTH - ROOM - RIGHT) * ((value - first) / (last - first)).clamp(0.0, 1.0);
     let bottom = HEIGHT - BOTTOM;
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
-        let x = x(share);
+        let value = first + (last - first) * share;
+        let x = x(value);
         let _ = write!(
             svg,
             "<line class=\"axis\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>\
              <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             bottom + 16.0,
-            short(share)
+            short(value)
         );
     }
     let step = (bottom - TOP) / rows.len().max(1) as f64;
@@ -251,5 +266,15 @@ mod tests {
             assert!(!plot.contains("NaN") && !plot.contains("inf"), "{plot}");
             assert!(plot.is_empty() || plot.contains("x &lt;y&gt;"));
         }
+    }
+
+    #[test]
+    fn differences_have_zero_in_the_middle() {
+        let row = |value, interval| Measured { name: "d".into(), value, interval };
+        let plot = differences("d", &[row(0.0, None), row(-0.3, Some((-0.35, 0.1)))]);
+        assert!(plot.contains(">-0.4<") && plot.contains(">0<") && plot.contains(">0.4<"), "{plot}");
+        let middle = 90.0 + (WIDTH - 90.0 - RIGHT) / 2.0;
+        assert!(plot.contains(&format!("cx=\"{middle:.1}\"")), "{plot}");
+        assert!(!differences("d", &[row(0.0, None)]).contains("NaN"));
     }
 }

@@ -31,15 +31,15 @@ pub use error::TraceError;
 pub use export::{Episodes, ExportOptions, ExportReport, Filter, LeftOut, export, export_set};
 pub use input::Input;
 pub use merge::{MergeReport, merge};
-pub use pages::{TrialPage, canary_page, read_trial_page, stats_page};
+pub use pages::{TrialPage, canary_page, compare_page, read_trial_page, stats_page};
 pub use read::{Place, ReadReport, SetFiles, SkippedRow, Wanted, read_rows, set_files};
 pub use row::{MAIN, Message, Role, Row, RowKey, Text, Verdict};
 pub use scan::{Hit, Scan, scan};
 pub use stats::repository;
 pub use stats::{
-    Breakdown, Comparison, Distribution, ExceptionCount, Gathered, Group, Groups, Interval, MeanOver, Method,
-    Outcome, PassAt, Spread, Stage, Stats, TaskPair, TrialFacts, TrialTally, Truncation, compare, gather,
-    groups, stats,
+    Breakdown, Change, Comparison, Distribution, ExceptionCount, Gathered, Group, Groups, Interval, MeanOver,
+    Method, Outcome, PassAt, Spread, Stage, Stats, TaskPair, TrialFacts, TrialTally, Truncation, Unpaired,
+    compare, gather, groups, stats,
 };
 pub use trajectory::{
     AtifError, Content, Observed, Part, Speaker, Step, StepUsage, TRAJECTORY_FORMS, TokenRecord, ToolCall,

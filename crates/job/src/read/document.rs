@@ -133,6 +133,8 @@ impl Directory {
             return Err(too_large(metadata.len()));
         }
         buffer.clear();
+        // One byte more than there should be, so that the end is seen without another look for room.
+        buffer.reserve(usize::try_from(metadata.len()).unwrap_or(0) + 1);
         file.take(DOCUMENT_LIMIT + 1).read_to_end(buffer).map_err(|error| unreadable(&error))?;
         if buffer.len() as u64 > DOCUMENT_LIMIT { Err(too_large(buffer.len() as u64)) } else { Ok(true) }
     }

@@ -9,12 +9,12 @@ use super::{ExportOptions, ExportReport, LeftOut};
 use crate::TraceError;
 use crate::row::Row;
 
-/// So many trials may be ready before one is taken.
-const AHEAD: usize = 4;
+/// More threads than this do not read: each holds a trial, and another one that is ready.
+const READERS: usize = 4;
 
 /// Hands the rows of all trials below `paths` to `sink`, sorted by run, trial, source and turn.
 ///
-/// One thread reads trials while another one takes their rows. A malformed trial is left out by name; an error of the sink, two
+/// Threads read trials in turn while this one takes their rows in order. A malformed trial is left out by name; an error of the sink, two
 /// trials of one name that differ, and what Harbor's exporter stops at under its rules, end the export.
 pub fn export(
     paths: &[PathBuf],
@@ -24,18 +24,25 @@ pub fn export(
     let mut report = ExportReport::default();
     let index = Index::new(paths, options, &mut report)?;
     std::thread::scope(|scope| {
-        let (sender, receiver) = sync_channel(AHEAD);
         let index = &index;
-        scope.spawn(move || {
-            for trial in &index.trials {
-                // Nobody takes any more once the sink has failed.
-                if sender.send((trial, rows(index, trial, options))).is_err() {
-                    return;
-                }
-            }
-        });
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let readers: Vec<_> = (0..cores.min(READERS))
+            .map(|reader| {
+                let (sender, receiver) = sync_channel(1);
+                scope.spawn(move || {
+                    for trial in index.trials.iter().skip(reader).step_by(cores.min(READERS)) {
+                        // Nobody takes any more once the sink has failed.
+                        if sender.send((trial, rows(index, trial, options))).is_err() {
+                            return;
+                        }
+                    }
+                });
+                receiver
+            })
+            .collect();
         let mut earlier: Option<(&Indexed, Vec<Draft>)> = None;
-        for (trial, made) in receiver {
+        // A reader that has no more trials ends; the one whose turn it is then was the last.
+        for (trial, made) in readers.iter().cycle().map_while(|reader| reader.recv().ok()) {
             let Made { rows, none, faults, mended, media } = made?;
             add(&mut report, mended);
             report.media += media;

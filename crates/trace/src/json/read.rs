@@ -192,8 +192,8 @@ impl<'a> Reader<'a, '_> {
     fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
         self.at += 1;
         let start = self.at;
-        let plain = |byte: &u8| *byte == b'"' || *byte == b'\\';
-        let Some(length) = self.bytes[start..].iter().position(plain) else {
+        let special = |bytes: &[u8]| memchr::memchr2(b'"', b'\\', bytes);
+        let Some(length) = special(&self.bytes[start..]) else {
             return Err(JsonError::Cut(self.bytes.len()));
         };
         self.at += length;
@@ -214,7 +214,7 @@ impl<'a> Reader<'a, '_> {
                 Some(b'\\') => text.push(self.escape()?),
                 Some(_) => {
                     let rest = &self.bytes[self.at..];
-                    let length = rest.iter().position(plain).unwrap_or(rest.len());
+                    let length = special(rest).unwrap_or(rest.len());
                     text.push_str(&self.text[self.at..self.at + length]);
                     self.at += length;
                 }

@@ -11,7 +11,7 @@ mod stage;
 mod tally;
 
 pub(crate) use compare::sign_test;
-pub use compare::{Comparison, TaskPair, compare};
+pub use compare::{Change, Comparison, TaskPair, Unpaired, compare};
 pub use distribution::Distribution;
 pub use estimate::{Interval, Method, PassAt};
 pub(crate) use estimate::{bootstrap, wilson};
@@ -21,4 +21,6 @@ pub(crate) use group::advantage;
 pub use group::{Group, Groups, Spread, groups};
 pub use report::{Breakdown, ExceptionCount, Stats, Truncation, stats};
 pub use stage::Stage;
+#[cfg(test)]
+pub(crate) use tally::tests::fact;
 pub use tally::{MeanOver, TrialTally};

@@ -123,12 +123,12 @@ impl<'t> Rewards<'t> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::trajectory::StepUsage;
 
     /// A trial with a reward, or with an exception.
-    pub(in crate::stats) fn fact(task: &str, trial: &str, result: Result<f64, &str>) -> TrialFacts {
+    pub(crate) fn fact(task: &str, trial: &str, result: Result<f64, &str>) -> TrialFacts {
         let outcome = match result {
             Ok(reward) => Outcome::Rewarded { reward, exception: None },
             Err("") => Outcome::Ungraded,

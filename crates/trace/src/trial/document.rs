@@ -44,9 +44,12 @@ pub(crate) fn load_text<T>(
 
 /// The bytes as text; what is not UTF-8 becomes U+FFFD and is counted.
 pub(crate) fn text<'a>(bytes: &'a [u8], mended: &mut Mended) -> std::borrow::Cow<'a, str> {
-    let text = String::from_utf8_lossy(bytes);
-    if matches!(text, std::borrow::Cow::Owned(_)) {
-        mended.not_utf8 += 1;
-    }
-    text
+    // Most documents are whole, and seeing that is quicker than looking for what to mend.
+    std::str::from_utf8(bytes).map_or_else(
+        |_| {
+            mended.not_utf8 += 1;
+            String::from_utf8_lossy(bytes)
+        },
+        std::borrow::Cow::Borrowed,
+    )
 }

@@ -2,6 +2,8 @@
 
 mod card;
 mod columns;
+mod group;
+mod groups;
 mod jsonl;
 mod parquet;
 mod set;

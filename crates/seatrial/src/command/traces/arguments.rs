@@ -90,6 +90,9 @@ pub struct Compare {
     /// Shows every common task.
     #[arg(long)]
     pub all: bool,
+    /// Also writes a page with plots and all tasks, which needs nothing else.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
 }
 
 /// `seatrial traces convert`.

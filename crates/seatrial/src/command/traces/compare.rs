@@ -8,7 +8,7 @@ use trace::{Comparison, TaskPair};
 
 use super::arguments::Compare;
 use super::stats::{gathered, interval, number};
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count, table};
 
 /// A comparison that says which document it is.
@@ -48,6 +48,13 @@ pub fn run(output: Output, directory: &Path, arguments: &Compare) -> Result {
     }
     if comparison.common == 0 {
         return Err(Failure::new(Exit::Failed, "there is no task with rewards in both").silent());
+    }
+    if let Some(path) = &arguments.html {
+        let path = directory.join(path);
+        let [first, second] = [&arguments.first, &arguments.second].map(|path| path.display().to_string());
+        let html = trace::compare_page(&first, &second, &comparison);
+        artifact::write_atomic(&path, html.as_bytes()).or_exit(Exit::Failed)?;
+        output.say(format_args!("wrote {}", path.display()));
     }
     output.print(format_args!(
         "mean over tasks: A {}, B {}, difference {}{}",
