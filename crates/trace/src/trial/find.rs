@@ -89,8 +89,9 @@ pub(crate) enum Found {
     Odd(PathBuf, String),
 }
 
-/// Finds all trials below a root, in the order of their paths: every directory that holds a trial's result or what only a
-/// trial leaves. Directories of jobs are gone through, whatever their depth.
+/// Finds all trials below a root: every directory that holds a trial's result or what only a trial leaves, and beside one every
+/// directory in which nothing else was found, where a trial ended before it wrote anything. Directories of jobs are gone through,
+/// whatever their depth.
 pub(crate) fn find(index: usize, root: &Root, found: &mut Vec<Found>) {
     if root.file.is_some() {
         let place = Place { root: index, names: Vec::new(), file: root.file.clone() };
@@ -138,13 +139,24 @@ fn visit(index: usize, root: &Root, names: &mut Vec<OsString>, found: &mut Vec<F
         }
         return;
     }
+    let begin = found.len();
+    let mut silent = Vec::new();
     for name in entries.directories {
         if name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
         names.push(name);
+        let before = found.len();
         visit(index, root, names, found);
+        if found.len() == before {
+            silent.push(Place { root: index, names: names.clone(), file: None });
+        }
         names.pop();
+    }
+    let is_beside =
+        |found: &Found| matches!(found, Found::Trial(place, ..) if place.names.len() == names.len() + 1);
+    if found[begin..].iter().any(is_beside) {
+        found.extend(silent.into_iter().map(|place| Found::Trial(place, None, Mended::default())));
     }
     for name in entries.others {
         names.push(name);

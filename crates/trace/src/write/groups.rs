@@ -14,6 +14,9 @@ const GROUP_ROWS: usize = 128;
 /// A group is closed once its texts have this many bytes; one row may be longer.
 const GROUP_BYTES: u64 = 16 << 20;
 
+/// A group is closed once its rows have this many messages; one row may have more. Each costs some dozens of bytes beside its text.
+const GROUP_MESSAGES: usize = 1 << 17;
+
 /// More threads than this are not begun; each holds a group or two.
 const THREADS: usize = 4;
 
@@ -23,6 +26,7 @@ pub(super) struct Groups {
     /// A group is closed at so many bytes of texts.
     limit: u64,
     rows: Vec<Row>,
+    messages: usize,
     text_bytes: u64,
     threads: Vec<Thread>,
     /// Groups that were handed to threads, each to the next one in turn.
@@ -40,14 +44,26 @@ impl Groups {
     /// Gathers rows into groups whose texts have at most about `limit` bytes.
     pub(super) fn new(layout: Arc<Layout>, limit: u64) -> Self {
         let limit = limit.min(GROUP_BYTES);
-        Self { layout, limit, rows: Vec::new(), text_bytes: 0, threads: Vec::new(), begun: 0, taken: 0 }
+        Self {
+            layout,
+            limit,
+            rows: Vec::new(),
+            messages: 0,
+            text_bytes: 0,
+            threads: Vec::new(),
+            begun: 0,
+            taken: 0,
+        }
     }
 
     /// Adds a row with texts of so many bytes; gives back the group that was begun first where too many are being encoded.
     pub(super) fn push(&mut self, row: Row, text_bytes: u64) -> Result<Option<Group>> {
-        self.rows.push(row);
+        self.messages += row.conversations.len();
         self.text_bytes += text_bytes;
-        if self.rows.len() < GROUP_ROWS && self.text_bytes < self.limit { Ok(None) } else { self.begin() }
+        self.rows.push(row);
+        let is_full =
+            self.rows.len() >= GROUP_ROWS || self.messages >= GROUP_MESSAGES || self.text_bytes >= self.limit;
+        if is_full { self.begin() } else { Ok(None) }
     }
 
     /// The next group once no rows follow; `None` when all came back.
@@ -68,6 +84,7 @@ impl Groups {
         }
         let thread = &self.threads[self.begun % self.threads.len()];
         let rows = (std::mem::take(&mut self.rows), std::mem::take(&mut self.text_bytes));
+        self.messages = 0;
         thread.rows.send(rows).map_err(|_| gone())?;
         self.begun += 1;
         Ok(done)

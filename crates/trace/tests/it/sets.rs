@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use trace::{Advantage, ConvertOptions, Episodes, ExportOptions, Filter, Form, TraceError, export_set};
+use trace::{
+    Advantage, Columns, ConvertOptions, Episodes, ExportOptions, Filter, Form, Message, Outcome, Role, Row,
+    RowSet, TraceError, Wanted, export_set, gather, read_rows, set_files,
+};
 
 pub(crate) const TRAJECTORY: &str = r#"{"schema_version": "ATIF-v1.6", "agent": {"name": "coder", "version": "1",
     "model_name": "org/m-1"}, "steps": [{"step_id": 1, "source": "user", "message": "repair calc"},
@@ -131,6 +134,62 @@ fn every_trial_is_counted_once() {
         export_set(std::slice::from_ref(&job), options, false, 1, &out).unwrap().0.rows
     };
     assert_eq!((count(Filter::Success), count(Filter::Exception), count(Filter::Failure)), (1, 1, 2));
+}
+
+#[test]
+fn a_directory_beside_trials_is_a_trial_that_wrote_nothing() {
+    let temporary = tempfile::tempdir().unwrap();
+    let jobs = temporary.path().join("jobs");
+    trial(&jobs.join("job"), "tiny", "tiny__a", &reward("1.0"), Some(TRAJECTORY));
+    std::fs::create_dir_all(jobs.join("job/tiny__b")).unwrap();
+    std::fs::write(jobs.join("job/tiny__b/agent.log"), "started\n").unwrap();
+    std::fs::create_dir_all(jobs.join("job/.hidden")).unwrap();
+    // Where no trial lies, nothing says that a directory is one.
+    std::fs::create_dir_all(jobs.join("notes/drafts")).unwrap();
+    let gathered = gather(std::slice::from_ref(&jobs)).unwrap();
+    let outcomes: Vec<_> = gathered.trials.iter().map(|trial| (&*trial.trial, &trial.outcome)).collect();
+    assert_eq!(outcomes.len(), 2, "{outcomes:?}");
+    assert!(outcomes.contains(&("tiny__b", &Outcome::Incomplete)), "{outcomes:?}");
+    let view = job::read_job(&jobs.join("job")).unwrap();
+    assert_eq!((view.tally.rewarded, view.tally.incomplete), (1, 1), "the reader of jobs says the same");
+    let out = temporary.path().join("rows.jsonl");
+    let (report, _) = export_set(&[jobs], all(), false, 1, &out).unwrap();
+    assert_eq!((report.trials, report.exported, report.quarantined.len()), (2, 1, 1));
+    let left = report.quarantined[0].to_string();
+    assert!(left.contains("tiny__b: has no readable result: no_result"), "{left}");
+}
+
+#[test]
+fn groups_that_are_encoded_at_once_stay_in_order() {
+    let temporary = tempfile::tempdir().unwrap();
+    let rows: Vec<_> = (0..2000)
+        .map(|number| Row {
+            // Some groups have a hundred times as much to do as others.
+            conversations: (0..if number / 128 % 3 == 0 { 100 } else { 1 })
+                .map(|message| Message { role: Role::User, content: format!("{number} {message}").into() })
+                .collect(),
+            trial_name: Some(format!("{number:05}").into()),
+            ..Row::default()
+        })
+        .collect();
+    let write = |name: &str, shard_bytes| {
+        let out = temporary.path().join(name);
+        let mut set = RowSet::create(&out, Columns::field(false, false, false), shard_bytes).unwrap();
+        for row in &rows {
+            set.write(row.clone()).unwrap();
+        }
+        let written = set.finish().unwrap();
+        let mut again = Vec::new();
+        read_rows(&set_files(&out).unwrap().unwrap().files, Wanted::Rows, &mut |_, row| {
+            again.push(row);
+            Ok(())
+        })
+        .unwrap();
+        assert!(again == rows, "{name}: rows come back as they were, in their order");
+        written.files.len()
+    };
+    assert_eq!(write("one.parquet", u64::MAX), 1);
+    assert!(write("shards", 20_000) > 5);
 }
 
 #[test]

@@ -233,6 +233,9 @@ fn an_exception_does_not_mean_that_there_is_no_reward() {
     ] {
         assert_eq!(count(Some(exception), reward), number, "{exception} {reward:?}");
     }
+    for (reward, number) in [(0.33, 1), (0.9429, 1)] {
+        assert_eq!(count(None, Some(reward)), number, "no exception and {reward}");
+    }
     assert_eq!(gathered.contradictions, [], "trials of different runs are different trials");
 }
 
