@@ -38,7 +38,7 @@ pub use scan::{Hit, Scan, scan};
 pub use stats::repository;
 pub use stats::{
     Breakdown, Change, Comparison, Distribution, ExceptionCount, Gathered, Group, Groups, Interval, MeanOver,
-    Method, Outcome, PassAt, Spread, Stage, Stats, TaskPair, TrialFacts, TrialTally, Truncation, Unpaired,
+    Method, Outcome, PassAt, Spread, Stage, Stats, Subset, TaskPair, TrialFacts, TrialTally, Unpaired,
     compare, gather, groups, stats,
 };
 pub use trajectory::{

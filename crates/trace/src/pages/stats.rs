@@ -100,6 +100,7 @@ fn facts(stats: &Stats) -> String {
         ("solved", all.solved.to_string()),
         ("groups to learn from", format!("{} of {graded}", groups.mixed)),
         ("context or answer full", stats.truncation.trials.to_string()),
+        ("no turn of the agent", stats.without_turn.trials.to_string()),
     ];
     page::facts(&facts)
 }

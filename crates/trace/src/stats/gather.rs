@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use job::What;
 use serde::Serialize;
 
 use super::TrialFacts;
@@ -146,8 +147,12 @@ fn jobs(
                 read(&step, &mut faults);
             }
         }
-        let odd = faults.into_iter().map(|fault| LeftOut { path: shown.clone(), why: fault.to_string() });
-        gathered.odd.extend(odd);
+        // Why a trial that has numbers has no reward that counts, or fewer numbers than it seems.
+        let unread = view.oddities.iter().filter(|oddity| {
+            matches!(oddity.what, What::NonFinite { .. } | What::WrongType { .. } | What::NoRewardKey(_))
+        });
+        let odd = faults.iter().map(ToString::to_string).chain(unread.map(ToString::to_string));
+        gathered.odd.extend(odd.map(|why| LeftOut { path: shown.clone(), why }));
         let run = head.and_then(|head| head.run_id).unwrap_or_else(|| run_above(&directory, view.generation));
         let facts = TrialFacts::of_trial(&view, &run, &sources);
         add(known, gathered, Entry { facts, place: shown, episode: u64::MAX });

@@ -19,7 +19,7 @@ pub use facts::{Outcome, TrialFacts, repository};
 pub use gather::{Gathered, gather};
 pub(crate) use group::advantage;
 pub use group::{Group, Groups, Spread, groups};
-pub use report::{Breakdown, ExceptionCount, Stats, Truncation, stats};
+pub use report::{Breakdown, ExceptionCount, Stats, Subset, stats};
 pub use stage::Stage;
 #[cfg(test)]
 pub(crate) use tally::tests::fact;

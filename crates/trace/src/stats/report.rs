@@ -37,7 +37,9 @@ pub struct Stats {
     /// Wall time in milliseconds.
     pub wall_ms: Option<Distribution>,
     /// Trials whose context or answer was full.
-    pub truncation: Truncation,
+    pub truncation: Subset,
+    /// Trials with a trajectory in which the agent has no turn, as where everything broke before the first call of the model.
+    pub without_turn: Subset,
     /// Trajectories by version of their format.
     pub formats: BTreeMap<String, u64>,
     /// Every task.
@@ -67,9 +69,9 @@ pub struct ExceptionCount {
     pub rewards: BTreeMap<String, u64>,
 }
 
-/// Trials whose context or answer was full.
+/// Trials that have something in common.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Truncation {
+pub struct Subset {
     /// The trials.
     pub trials: u64,
     /// Those of them with a reward that counts.
@@ -102,7 +104,15 @@ pub fn stats(trials: &[TrialFacts], threshold: f64) -> Stats {
             |trial: &&TrialFacts| trial.outcome.reward().is_some_and(|reward| (reward > 0.0) == success);
         Distribution::of(trials.iter().filter(wanted).filter_map(|trial| number(trial.turns)))
     };
-    let truncated = TrialTally::of(trials.iter().filter(|trial| trial.truncated), threshold);
+    let subset = |of: fn(&&TrialFacts) -> bool| {
+        let tally = TrialTally::of(trials.iter().filter(of), threshold);
+        Subset {
+            trials: tally.trials,
+            rewarded: tally.rewarded,
+            solved: tally.solved,
+            mean: tally.graded.map(|graded| graded.mean),
+        }
+    };
     let mut formats = BTreeMap::new();
     for format in trials.iter().filter_map(|trial| trial.format.as_deref()) {
         *formats.entry(format.to_owned()).or_default() += 1;
@@ -121,12 +131,8 @@ pub fn stats(trials: &[TrialFacts], threshold: f64) -> Stats {
         completion_tokens: spread(&|trial| number(trial.usage.completion)),
         cost_usd: spread(&|trial| trial.usage.cost_usd),
         wall_ms: spread(&|trial| number(trial.wall_ms)),
-        truncation: Truncation {
-            trials: truncated.trials,
-            rewarded: truncated.rewarded,
-            solved: truncated.solved,
-            mean: truncated.graded.map(|graded| graded.mean),
-        },
+        truncation: subset(|trial| trial.truncated),
+        without_turn: subset(|trial| trial.turns == Some(0)),
         formats,
         tasks: by(&|trial| trial.task.as_deref().map(str::to_owned)),
         repositories: by(&TrialFacts::repository),

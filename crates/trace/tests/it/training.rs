@@ -135,6 +135,18 @@ fn cases_of_training() {
         let (rows, report) = converted(&[case.join("traces.jsonl")], &options(form));
         assert_eq!((rows.len(), report.left_out["no turn of the agent"]), (1, 1));
     }
+    let idle = stats(&gather(&[case.join("traces.jsonl")]).unwrap().trials, 1.0).without_turn;
+    assert_eq!((idle.trials, idle.rewarded, idle.mean), (1, 1, Some(0.0)), "told apart from other failures");
+    let unread = gather(&[corpus::case("result-json-nan").unwrap()]).unwrap();
+    let named =
+        |key: &str| unread.odd.iter().any(|odd| odd.why.contains(key) && odd.path.ends_with("trial-a"));
+    assert!(
+        named("`verifier_result.rewards.reward` is NaN") && named("`agent_result.cost_usd` is Infinity"),
+        "{unread:?}"
+    );
+    let half = gather(&[corpus::case("result-half-written").unwrap()]).unwrap();
+    let incomplete = half.trials.iter().filter(|trial| trial.outcome == Outcome::Incomplete).count();
+    assert_eq!((half.trials.len(), incomplete), (3, 2));
     let trials = gather(&[set("zero-variance-groups")]).unwrap();
     let groups = stats(&trials.trials, 1.0).groups;
     assert!(

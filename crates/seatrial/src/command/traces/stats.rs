@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use task::printable;
-use trace::{Breakdown, Distribution, Gathered, Group, Interval, MeanOver, Method, Stage, TrialTally};
+use trace::{
+    Breakdown, Distribution, Gathered, Group, Interval, MeanOver, Method, Stage, Subset, TrialTally,
+};
 
 use super::arguments::Stats;
 use super::{export, failure, skipped};
@@ -101,15 +103,21 @@ fn show(output: Output, stats: &trace::Stats, all: bool) -> Result {
         output.print("")?;
         output.print(table(["", "known", "min", "p50", "p90", "p99", "max", "mean"], rows))?;
     }
-    let (truncated, groups) = (&stats.truncation, &stats.groups);
+    let groups = &stats.groups;
     output.print("")?;
-    output.print(format_args!(
-        "context or answer full in {}: {} rewarded, {} solved, mean {}",
-        count(truncated.trials as usize, "trial"),
-        truncated.rewarded,
-        truncated.solved,
-        number(truncated.mean)
-    ))?;
+    let subset = |what: &str, trials: &Subset| {
+        output.print(format_args!(
+            "{what} in {}: {} rewarded, {} solved, mean {}",
+            count(trials.trials as usize, "trial"),
+            trials.rewarded,
+            trials.solved,
+            number(trials.mean)
+        ))
+    };
+    subset("context or answer full", &stats.truncation)?;
+    if stats.without_turn.trials > 0 {
+        subset("no turn of the agent", &stats.without_turn)?;
+    }
     output.print(format_args!(
         "{}: {} mixed, {} without variance ({} all 0, {} all 1, {} all equal), {} with fewer than two rewards",
         count(groups.groups as usize, "group"),
