@@ -139,7 +139,7 @@ pub fn differences(caption: &str, rows: &[Measured]) -> String {
 }
 
 fn measured(caption: &str, rows: &[Measured], first: f64, last: f64) -> String {
-    const ROOM: f64 = 90.0;
+    const ROOM: f64 = 112.0;
     let mut svg = String::new();
     let x = |value: f64| ROOM + (WIDTH - ROOM - RIGHT) * ((value - first) / (last - first)).clamp(0.0, 1.0);
     let bottom = HEIGHT - BOTTOM;
@@ -157,7 +157,7 @@ fn measured(caption: &str, rows: &[Measured], first: f64, last: f64) -> String {
     let step = (bottom - TOP) / rows.len().max(1) as f64;
     for (index, Measured { name, value, interval }) in rows.iter().enumerate() {
         let y = TOP + step * (index as f64 + 0.5);
-        let mut cut: String = name.chars().take(14).collect();
+        let mut cut: String = name.chars().take(16).collect();
         if cut.len() < name.len() {
             cut.push('…');
         }
@@ -273,7 +273,7 @@ mod tests {
         let row = |value, interval| Measured { name: "d".into(), value, interval };
         let plot = differences("d", &[row(0.0, None), row(-0.3, Some((-0.35, 0.1)))]);
         assert!(plot.contains(">-0.4<") && plot.contains(">0<") && plot.contains(">0.4<"), "{plot}");
-        let middle = 90.0 + (WIDTH - 90.0 - RIGHT) / 2.0;
+        let middle = 112.0 + (WIDTH - 112.0 - RIGHT) / 2.0;
         assert!(plot.contains(&format!("cx=\"{middle:.1}\"")), "{plot}");
         assert!(!differences("d", &[row(0.0, None)]).contains("NaN"));
     }

@@ -1,8 +1,10 @@
 //! A comparison as a page.
 
+use std::fmt::Write as _;
+
 use page::{Measured, bars, differences, escape, page, table};
 
-use crate::stats::{Change, Comparison, TaskPair, Unpaired};
+use crate::stats::{Change, Comparison, Interval, TaskPair, Unpaired};
 
 /// More tasks than these are not listed.
 const TASKS: usize = 500;
@@ -13,14 +15,15 @@ const DRAWN: usize = 9;
 /// Makes the page. `first` and `second` say what A and B are.
 pub fn compare_page(first: &str, second: &str, comparison: &Comparison) -> String {
     let mut body = format!(
-        "<h1>{}</h1>\n<p class=\"soft\">A: {}<br>B: {}</p>\n",
+        "<h1>{}</h1>\n<p class=\"soft\">A: {}<br>B: {}</p>\n{}<p>{}</p>\n",
         escape(&headline(comparison)),
         escape(first),
-        escape(second)
+        escape(second),
+        facts(comparison),
+        escape(&basis(comparison))
     );
-    body.push_str(&facts(comparison));
     body.push_str("<div class=\"plots\">\n");
-    let drawn = |name: &str, difference: Option<f64>, interval: Option<crate::stats::Interval>| {
+    let drawn = |name: &str, difference: Option<f64>, interval: Option<Interval>| {
         let interval = interval.map(|interval| (interval.low, interval.high));
         difference.map(|value| Measured { name: name.to_owned(), value, interval })
     };
@@ -46,11 +49,12 @@ pub fn compare_page(first: &str, second: &str, comparison: &Comparison) -> Strin
         body.push_str(&pairs(&differ));
     }
     if !equal.is_empty() {
-        body.push_str(&format!(
+        let _ = write!(
+            body,
             "<h2>Tasks that are equal</h2>\n<details><summary>{} with the same mean</summary>\n{}</details>\n",
             tasks_of(equal.len()),
             pairs(&equal)
-        ));
+        );
     }
     body.push_str(&unpaired(&comparison.unpaired));
     page(&format!("{first} and {second}"), &body)
@@ -72,21 +76,27 @@ fn headline(comparison: &Comparison) -> String {
     }
 }
 
+/// Where the numbers come from.
+fn basis(comparison: &Comparison) -> String {
+    let interval = comparison.interval.map_or_else(String::new, |interval| {
+        format!(" The 95 % interval of the difference is {}, by resampling tasks.", range(interval))
+    });
+    let [first, second] = comparison.dropped;
+    format!(
+        "Means are over the tasks that have rewards in both, each counted once.{interval} Trials without a reward that counts: {first} \
+         of A, {second} of B."
+    )
+}
+
 fn facts(comparison: &Comparison) -> String {
-    let interval = comparison.interval.map_or_else(
-        || "-".into(),
-        |interval| format!("{} to {}", signed(Some(interval.low)), signed(Some(interval.high))),
-    );
     page::facts(&[
         ("common tasks", comparison.common.to_string()),
         ("mean of A", number(comparison.first)),
         ("mean of B", number(comparison.second)),
-        ("difference", signed(comparison.difference)),
-        ("95 % interval", interval),
+        ("B - A", signed(comparison.difference)),
         ("B better on", comparison.better.to_string()),
         ("B worse on", comparison.worse.to_string()),
         ("p, exact McNemar test", number(comparison.p_value)),
-        ("trials without reward", format!("{} of A, {} of B", comparison.dropped[0], comparison.dropped[1])),
     ])
 }
 
@@ -105,17 +115,13 @@ fn changes(heading: &str, changes: &[Change]) -> String {
                 number(change.second),
                 second.to_string(),
                 signed(change.difference),
-                change.interval.map_or_else(
-                    || "-".into(),
-                    |interval| format!("{} to {}", signed(Some(interval.low)), signed(Some(interval.high))),
-                ),
+                change.interval.map_or_else(|| "-".into(), range),
                 change.better.to_string(),
                 change.worse.to_string(),
             ]
         })
         .collect();
-    let header =
-        ["", "A", "tasks", "B", "tasks", "B - A on tasks of both", "95 % interval", "B better", "B worse"];
+    let header = ["", "A", "tasks", "B", "tasks", "B - A, paired", "95 % interval", "B better", "B worse"];
     format!("<h2>{heading}</h2>\n{}", table(&header, &rows, true))
 }
 
@@ -182,6 +188,10 @@ fn signed(number: Option<f64>) -> String {
     // What is rounded to nothing has no sign.
     let text = number.map_or_else(|| "-".into(), |number| format!("{number:+.3}"));
     if text.ends_with("0.000") && text.len() == 6 { "0.000".into() } else { text }
+}
+
+fn range(interval: Interval) -> String {
+    format!("{} to {}", signed(Some(interval.low)), signed(Some(interval.high)))
 }
 
 fn tasks_of(number: usize) -> String {
