@@ -102,11 +102,14 @@ fn numbers_are_the_same_from_jobs_and_from_rows_where_rows_know_them() {
     {
         assert!(shown.contains(line), "no `{line}` in\n{shown}");
     }
-    let compared = traces(root, &["--json", "compare", "jobs/before", "jobs/after"]).with_code(0).json();
+    let compare = ["--json", "compare", "jobs/before", "jobs/after", "--html", "difference.html"];
+    let compared = traces(root, &compare).with_code(0).json();
     assert_eq!(
         (&compared["common"], &compared["better"], &compared["worse"]),
         (&3.into(), &1.into(), &0.into())
     );
+    let page = std::fs::read_to_string(root.join("difference.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("A: jobs/before") && !page.contains("http"), "{page}");
 }
 
 #[test]
