@@ -100,8 +100,9 @@ fn facts(stats: &Stats) -> String {
         ("solved", all.solved.to_string()),
         ("groups to learn from", format!("{} of {graded}", groups.mixed)),
         ("context or answer full", stats.truncation.trials.to_string()),
-        ("no turn of the agent", stats.without_turn.trials.to_string()),
     ];
+    let idle = ("no turn of the agent", stats.without_turn.trials.to_string());
+    let facts: Vec<_> = facts.into_iter().chain((stats.without_turn.trials > 0).then_some(idle)).collect();
     page::facts(&facts)
 }
 

@@ -86,11 +86,11 @@ fn read_file_page(path: &Path, above: &job::Directory) -> Result<TrialPage, Trac
 }
 
 impl TrialPage {
-    /// What is known of the trial, as names and values.
-    fn head(&self) -> Vec<(&'static str, String)> {
+    /// What is known of the trial in words, as names and values.
+    fn words(&self) -> Vec<(&'static str, String)> {
         let facts = &self.facts;
-        let mut head = Vec::new();
-        let mut add = |name, value: Option<String>| head.extend(value.map(|value| (name, value)));
+        let mut words = Vec::new();
+        let mut add = |name, value: Option<String>| words.extend(value.map(|value| (name, value)));
         let text = |text: &Option<crate::Text>| text.as_deref().map(str::to_owned);
         add("task", text(&facts.task));
         add("agent", text(&facts.agent));
@@ -109,18 +109,26 @@ impl TrialPage {
         );
         add("what went wrong", self.failure.clone());
         add("started", self.started.clone());
+        words
+    }
+
+    /// What is known of it in numbers.
+    fn numbers(&self) -> Vec<(&'static str, String)> {
+        let facts = &self.facts;
+        let mut numbers = Vec::new();
+        let mut add = |name, value: Option<String>| numbers.extend(value.map(|value| (name, value)));
         add("wall time", facts.wall_ms.map(|wall| format!("{:.1} s", wall as f64 / 1000.0)));
         add("turns", facts.turns.map(|turns| turns.to_string()));
         add("prompt tokens", facts.usage.prompt.map(|tokens| tokens.to_string()));
         add("completion tokens", facts.usage.completion.map(|tokens| tokens.to_string()));
-        add("cost", facts.usage.cost_usd.map(|cost| format!("{cost} dollars")));
-        head
+        add("cost in dollars", facts.usage.cost_usd.map(|cost| cost.to_string()));
+        numbers
     }
 
     /// The page for a terminal.
     pub fn text(&self) -> String {
         let mut out = format!("trial {}\n", self.facts.trial);
-        for (name, value) in self.head() {
+        for (name, value) in self.words().into_iter().chain(self.numbers()) {
             let _ = writeln!(out, "{name:>17}  {}", value.lines().next().unwrap_or_default());
         }
         for fault in &self.faults {
@@ -143,11 +151,11 @@ impl TrialPage {
 
     /// The page for a browser.
     pub fn html(&self) -> String {
-        let mut body = format!("<h1>{}</h1>\n<div class=\"facts\">\n", escape(&self.facts.trial));
-        for (name, value) in self.head() {
-            let _ = writeln!(body, "<div class=\"fact\"><b>{}</b>{name}</div>", escape(&value));
+        let mut body = format!("<h1>{}</h1>\n", escape(&self.facts.trial));
+        for (name, value) in self.words() {
+            let _ = writeln!(body, "<p><span class=\"soft\">{name}</span> {}</p>", escape(&value));
         }
-        body.push_str("</div>\n");
+        body.push_str(&page::facts(&self.numbers()));
         for fault in &self.faults {
             let _ = writeln!(body, "<p>malformed: {}</p>", escape(fault));
         }

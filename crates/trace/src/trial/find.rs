@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use job::Directory;
 
-use super::{Head, load};
+use super::{Head, LONE, load};
 use crate::json::Mended;
 
 /// Trials are looked for so many levels below the directory that was named.
@@ -173,7 +173,8 @@ fn left_trajectory(directory: &Directory) -> bool {
 /// Whether a file is named as agents outside of trials name their trajectories.
 fn is_trajectory(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
-    name.ends_with(b".traj") || name.ends_with(b".traj.json")
+    let ends = [&b".traj"[..], b".traj.json", b".trajectory.json"];
+    name == LONE.as_bytes() || ends.iter().any(|end| name.ends_with(end))
 }
 
 /// The results of a single trial of Terminal-Bench, and not those of a run.

@@ -1,10 +1,17 @@
 //! What a trial's `result.json` says about itself, as far as rows need it.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use job::{Generation, python_float};
 
 use crate::json::Json;
+
+/// What agents call their trajectory; only the directories above say which trial it is of.
+pub(crate) const LONE: &str = "trajectory.json";
+
+/// Directories between a trial and its trajectory.
+const BETWEEN: [&str; 2] = ["agent", "artifacts"];
 
 /// The name of the run that a trial belongs to, by the directories above it: the next one, or in a run of Terminal-Bench, which
 /// has a directory for each task, the one above that.
@@ -98,8 +105,15 @@ impl Head {
     }
 
     /// The head of a trajectory that no trial is around: the file's name without its suffix is the task and the trial, and the
-    /// directory above is the run.
+    /// directory above is the run. A file whose name says nothing has that of its directory.
     pub(crate) fn of_file(path: &Path) -> Self {
+        let is_between = |name: &OsStr| BETWEEN.iter().any(|between| name == *between);
+        let above = path.ancestors().skip(1);
+        let mut above = above.filter(|above| above.file_name().is_some_and(|name| !is_between(name)));
+        let path = match path.file_name() {
+            Some(name) if name == LONE => above.next().unwrap_or(path),
+            _ => path,
+        };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let stem = [".trajectory.json", ".traj.json", ".traj", ".json"]
             .iter()

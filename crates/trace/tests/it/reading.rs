@@ -134,6 +134,26 @@ fn rows_of_another_kind_are_no_set() {
     assert!(report.skipped[0].to_string().contains("line 2, byte 32: has no column"), "{report:?}");
 }
 
+#[test]
+fn a_trajectory_without_a_trial_is_called_as_its_directory() {
+    let temporary = tempfile::tempdir().unwrap();
+    let text = r#"{"steps": [{"source": "user", "message": "x"}, {"source": "agent", "message": "y"}]}"#;
+    for path in ["run/a/trajectory.json", "run/b.trajectory.json", "run/c/c.traj"] {
+        let path = temporary.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let gathered = trace::gather(&[temporary.path().to_owned()]).unwrap();
+    let names: Vec<_> = gathered.trials.iter().map(|trial| (&*trial.run_id, &*trial.trial)).collect();
+    assert_eq!(names, [("run", "a"), ("run", "b"), ("run", "c")]);
+    assert!(gathered.trials.iter().all(|trial| trial.turns == Some(1)), "{gathered:?}");
+    std::fs::create_dir_all(temporary.path().join("run/d/agent")).unwrap();
+    let named = temporary.path().join("run/d/agent/trajectory.json");
+    std::fs::write(&named, text).unwrap();
+    let gathered = trace::gather(&[named]).unwrap();
+    assert_eq!((&*gathered.trials[0].run_id, &*gathered.trials[0].trial), ("run", "d"));
+}
+
 /// Every trajectory that agents left is read, or named.
 #[test]
 fn real_trajectories_of_other_agents() {
