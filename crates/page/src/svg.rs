@@ -157,7 +157,7 @@ fn measured(caption: &str, rows: &[Measured], first: f64, last: f64) -> String {
     let step = (bottom - TOP) / rows.len().max(1) as f64;
     for (index, Measured { name, value, interval }) in rows.iter().enumerate() {
         let y = TOP + step * (index as f64 + 0.5);
-        let mut cut: String = name.chars().take(16).collect();
+        let mut cut: String = name.chars().take(15).collect();
         if cut.len() < name.len() {
             cut.push('…');
         }
