@@ -26,6 +26,10 @@ const PREDICATE: &str = "https://slsa.dev/provenance/v1";
 /// What kind of build it is, and the version of the predicate's parameters.
 const BUILD_TYPE: &str = "seatrial:freeze/1";
 const BUILDER: &str = "seatrial:command-line";
+/// The ending of an attestation's name, after that of the set.
+const ATTESTATION: &str = ".attestation.json";
+/// The ending of its signature's name.
+const SIGNATURE: &str = ".attestation.json.sig";
 const MANIFEST: &str = "manifest.json";
 /// No attestation, key or signature comes near this size.
 const LIMIT: u64 = 16 << 20;
@@ -69,17 +73,23 @@ struct Statement {
 
 /// Where the attestation of a set lies.
 pub fn attestation_path(set: &Path) -> PathBuf {
-    beside(set, ".attestation.json")
+    beside(set, ATTESTATION)
 }
 
 /// Where the signature of that lies.
 pub fn signature_path(set: &Path) -> PathBuf {
-    beside(set, ".attestation.json.sig")
+    beside(set, SIGNATURE)
 }
 
 /// Where the report of a set lies.
 pub fn report_path(set: &Path) -> PathBuf {
     beside(set, ".report.html")
+}
+
+/// Whether a file of this name is an attestation, or a signature of one, that travels beside a package.
+pub(crate) fn is_attestation(name: &Path) -> bool {
+    let name = name.as_os_str().as_encoded_bytes();
+    [ATTESTATION, SIGNATURE].iter().any(|ending| name.ends_with(ending.as_bytes())) && !name.contains(&b'/')
 }
 
 fn beside(set: &Path, ending: &str) -> PathBuf {
@@ -218,22 +228,31 @@ fn public_key(path: &Path) -> Result<PublicKey, DatasetError> {
 /// What is wrong with the attestation of a set. Without a key one that is not there is fine, and its signature is not looked at;
 /// with one the set has to have both.
 pub fn verify_attestation(set: &Path, key: Option<&Path>) -> Result<Vec<Problem>, DatasetError> {
+    verify_attestation_at(&attestation_path(set), set, key)
+}
+
+/// The same where the attestation came another way than the set; its signature is `<attestation>.sig`.
+pub(crate) fn verify_attestation_at(
+    attestation: &Path,
+    set: &Path,
+    key: Option<&Path>,
+) -> Result<Vec<Problem>, DatasetError> {
     let key = key.map(public_key).transpose()?;
-    let (attestation, signature) = (attestation_path(set), signature_path(set));
+    let signature = signature_of(attestation);
     let problem = |path: &Path, message: String| {
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Problem { file, message }
     };
-    let Some(text) = read_if_there(&attestation)? else {
-        let missing = key.map(|_| problem(&attestation, "is missing".into()));
+    let Some(text) = read_if_there(attestation)? else {
+        let missing = key.map(|_| problem(attestation, "is missing".into()));
         return Ok(missing.into_iter().collect());
     };
     let mut problems = Vec::new();
     match serde_json::from_slice::<Statement>(&text) {
-        Err(error) => problems.push(problem(&attestation, format!("is no in-toto statement: {error}"))),
+        Err(error) => problems.push(problem(attestation, format!("is no in-toto statement: {error}"))),
         Ok(statement) if statement.kind != STATEMENT => {
             problems
-                .push(problem(&attestation, format!("is a statement of another type, `{}`", statement.kind)));
+                .push(problem(attestation, format!("is a statement of another type, `{}`", statement.kind)));
         }
         Ok(statement) => {
             for file in [SUMS, MANIFEST] {
@@ -242,9 +261,9 @@ pub fn verify_attestation(set: &Path, key: Option<&Path>) -> Result<Vec<Problem>
                 // Of a file that cannot be read the statement can only speak of another one.
                 let found = subject(set, file).ok().map(|subject| subject.digest.sha256);
                 if said.is_none() {
-                    problems.push(problem(&attestation, format!("does not speak of {file}")));
+                    problems.push(problem(attestation, format!("does not speak of {file}")));
                 } else if said != found.as_ref() {
-                    problems.push(problem(&attestation, format!("speaks of another {file}")));
+                    problems.push(problem(attestation, format!("speaks of another {file}")));
                 }
             }
         }
@@ -263,6 +282,23 @@ pub fn verify_attestation(set: &Path, key: Option<&Path>) -> Result<Vec<Problem>
         },
     }
     Ok(problems)
+}
+
+/// Copies an attestation that is there, and its signature, to where the set `to` has its own; one of other content is replaced.
+pub fn carry_attestation(from: &Path, to: &Path) -> Result<(), DatasetError> {
+    for (from, to) in [(from.to_owned(), attestation_path(to)), (signature_of(from), signature_path(to))] {
+        let Some(text) = read_if_there(&from)? else { continue };
+        if read_if_there(&to)?.is_none_or(|old| old != text) {
+            artifact::write_atomic(&to, &text)?;
+        }
+    }
+    Ok(())
+}
+
+fn signature_of(attestation: &Path) -> PathBuf {
+    let mut name = attestation.as_os_str().to_owned();
+    name.push(".sig");
+    name.into()
 }
 
 fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, DatasetError> {

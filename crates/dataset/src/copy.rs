@@ -1,8 +1,10 @@
 //! Copying task trees so that the copy has the same digests everywhere.
 
 use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use fs_err as fs;
@@ -53,13 +55,7 @@ pub(crate) fn copy_task(task_id: &TaskId, from: &Path, to: &Path) -> Result<Shap
             symlink(&text, &target).map_err(DatasetError::io(&target))?;
             shape.links.insert(name, shown);
         } else if kind.is_file() {
-            let metadata = entry
-                .metadata()
-                .map_err(|error| DatasetError::Io { path: source.to_owned(), source: error.into() })?;
-            let executable = metadata.permissions().mode() & 0o100 != 0;
-            fs::copy(source, &target).map_err(DatasetError::io(&target))?;
-            set_mode(&target, if executable { 0o755 } else { 0o644 })?;
-            if executable {
+            if copy_file(source, &target)? {
                 shape.executable.push(name);
             }
         } else {
@@ -69,6 +65,26 @@ pub(crate) fn copy_task(task_id: &TaskId, from: &Path, to: &Path) -> Result<Shap
     }
     shape.executable.sort();
     Ok(shape)
+}
+
+/// Copies a file with its plain mode, and says whether it is executable.
+fn copy_file(from: &Path, to: &Path) -> Result<bool, DatasetError> {
+    // What was a file when it was listed may be a link or a pipe by now; neither is followed or waited for.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let mut source = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(from)
+        .map_err(DatasetError::io(from))?;
+    let executable = source.metadata().map_err(DatasetError::io(from))?.permissions().mode() & 0o100 != 0;
+    let mode = if executable { 0o755 } else { 0o644 };
+    let mut written = || -> io::Result<u64> {
+        let mut target = File::create_new(to)?;
+        target.set_permissions(Permissions::from_mode(mode))?;
+        io::copy(&mut source, &mut target)
+    };
+    written().map_err(DatasetError::io(to))?;
+    Ok(executable)
 }
 
 /// What a task tree that was copied before holds besides plain files; names are made printable.
@@ -99,7 +115,7 @@ pub(crate) fn shape_of(directory: &Path) -> Result<Shape, DatasetError> {
 
 /// Sets exactly this mode, whatever the umask is.
 pub(crate) fn set_mode(path: &Path, mode: u32) -> Result<(), DatasetError> {
-    fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(DatasetError::io(path))
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(DatasetError::io(path))
 }
 
 fn checked(task_id: &TaskId, relative: &Path) -> Result<String, DatasetError> {

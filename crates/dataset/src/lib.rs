@@ -25,7 +25,8 @@ mod sums;
 mod verify;
 
 pub use attest::{
-    Making, NAMESPACE, Signer, attest, attestation_path, report_path, signature_path, verify_attestation,
+    Making, NAMESPACE, Signer, attest, attestation_path, carry_attestation, report_path, signature_path,
+    verify_attestation,
 };
 pub use error::DatasetError;
 pub use export::{ExportFormat, ExportInput, Exported, ParseFormatError, export};
@@ -34,6 +35,6 @@ pub use images::{FrozenImage, ImageForm, ImageGap, RegistryImages, frozen_images
 pub use isolation::{Leak, Placed, leaks};
 pub use manifest::{Counts, FrozenTask, Manifest, ProofDemand, ProofSummary, Provenance};
 pub use plain::{plain_files, restore};
-pub use registry::{RegisterError, Registered, Registration, Registry, RegistryFault};
+pub use registry::{Attested, RegisterError, Registered, Registration, Registry, RegistryFault};
 pub use report::{Story, report};
 pub use verify::{Problem, Verification, verify};

@@ -5,8 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use rayon::prelude::*;
 use task::printable;
 
+use crate::attest::is_attestation;
 use crate::copy::set_mode;
 use crate::sums::{self, SUMS, Sums};
 use crate::{DatasetError, Problem};
@@ -41,10 +43,11 @@ where
     fs::create_dir_all(parent).map_err(DatasetError::io(parent))?;
     let temporary = artifact::unfinished().tempdir_in(parent).map_err(DatasetError::io(parent))?;
     let known = build(temporary.path())?;
-    let sums = sums::complete(temporary.path(), &sums::list(temporary.path())?.files, known)?;
+    let files = sums::list(temporary.path())?.files;
+    let sums = sums::complete(temporary.path(), &files, known)?;
     // The files themselves are not synced one by one: after a crash the sums tell which of them are torn.
     artifact::write_atomic(&temporary.path().join(SUMS), &sums::write(&sums))?;
-    open_up(temporary.path())?;
+    open_up(temporary.path(), &files)?;
 
     let path = parent.join(name);
     if std::fs::symlink_metadata(&path).is_ok() {
@@ -62,24 +65,28 @@ where
     }
 }
 
-/// Lets everybody read a finished directory, whatever the umask is; what its owner may run, everybody may.
-fn open_up(root: &Path) -> Result<(), DatasetError> {
-    for file in sums::list(root)?.files {
+/// Lets everybody read a finished directory, its files and its sums, whatever the umask is; what its owner may run,
+/// everybody may.
+fn open_up(root: &Path, files: &[PathBuf]) -> Result<(), DatasetError> {
+    files.par_iter().map(PathBuf::as_path).chain([Path::new(SUMS)]).try_for_each(|file| {
         let path = root.join(file);
-        let metadata = fs::symlink_metadata(&path).map_err(DatasetError::io(&path))?;
-        set_mode(&path, if metadata.mode() & 0o100 == 0 { 0o644 } else { 0o755 })?;
-    }
+        let mode = fs::symlink_metadata(&path).map_err(DatasetError::io(&path))?.mode() & 0o7777;
+        let wanted = if mode & 0o100 == 0 { 0o644 } else { 0o755 };
+        if mode == wanted { Ok(()) } else { set_mode(&path, wanted) }
+    })?;
     set_mode(root, 0o755)
 }
 
-/// Compares what is there with what would have been written.
+/// Compares what is there with what would have been written. Attestations came later and may be others now.
 fn existing(path: PathBuf, new: &Sums) -> Result<PlacedDirectory, DatasetError> {
     let old = match artifact::read_bounded(&path.join(SUMS), SUMS_LIMIT) {
         Ok(text) => sums::parse(&text).0,
         Err(_) => Sums::new(),
     };
     if old == *new {
-        let real = sums::hash(&path, &sums::list(&path)?.files)?;
+        let mut files = sums::list(&path)?.files;
+        files.retain(|file| !is_attestation(file));
+        let real = sums::hash(&path, &files)?;
         if real == *new {
             return Ok(PlacedDirectory { path, existed: true });
         }

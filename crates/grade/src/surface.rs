@@ -281,31 +281,31 @@ impl SurfacePatterns {
 
 /// Matches one path component against a pattern with `*` and `?`, in time proportional to their product.
 fn component_matches(pattern: &str, text: &str) -> bool {
-    let pattern: Vec<char> = pattern.chars().collect();
-    let text: Vec<char> = text.chars().collect();
-    let (mut at, mut seen) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    while seen < text.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                retry = Some((at, seen));
-                at += 1;
+    let (mut pattern, mut text) = (pattern, text);
+    // What follows the last star, and where in the text it was last tried.
+    let mut retry: Option<(&str, &str)> = None;
+    loop {
+        let (mut wanted, mut found) = (pattern.chars(), text.chars());
+        match (wanted.next(), found.next()) {
+            (None, None) => return true,
+            (Some('*'), _) => {
+                pattern = wanted.as_str();
+                retry = Some((pattern, text));
             }
-            Some(&wanted) if wanted == '?' || wanted == text[seen] => {
-                at += 1;
-                seen += 1;
+            (Some(one), Some(other)) if one == '?' || one == other => {
+                (pattern, text) = (wanted.as_str(), found.as_str());
             }
-            _ => match retry {
-                Some((star, from)) => {
-                    retry = Some((star, from + 1));
-                    at = star + 1;
-                    seen = from + 1;
+            _ => {
+                let Some((after, from)) = retry else { return false };
+                let mut later = from.chars();
+                if later.next().is_none() {
+                    return false;
                 }
-                None => return false,
-            },
+                (pattern, text) = (after, later.as_str());
+                retry = Some((pattern, text));
+            }
         }
     }
-    pattern[at..].iter().all(|&rest| rest == '*')
 }
 
 #[cfg(test)]

@@ -408,6 +408,9 @@ pub struct Register {
     /// The SHA-256 that the package must have, in place of the file beside it.
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     pub sha256: Option<ident::Digest>,
+    /// The public key of OpenSSH that must have signed the set's attestation, which then has to come along.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub pubkey: Option<PathBuf>,
     /// Where it is put.
     #[command(flatten)]
     pub place: RegistryPlace,

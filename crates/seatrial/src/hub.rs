@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dataset::{Registered, Registry};
+use dataset::{Attested, Registered, Registry, attestation_path, signature_path};
 use source::{Environment, Push, Pushed, Remote, RemoteError, RemoteSettings};
 use tokio::runtime::Runtime;
 
@@ -17,6 +17,10 @@ use crate::transfers;
 
 /// The branch that a repository has from the beginning.
 const BRANCH: &str = "main";
+/// The name of a set's attestation in a repository.
+const ATTESTATION: &str = "attestation.json";
+/// The name of its signature.
+const SIGNATURE: &str = "attestation.json.sig";
 
 /// Brings a frozen set, verified before, to a repository of the hub.
 pub fn push(
@@ -26,7 +30,11 @@ pub fn push(
     place: &HubRepo,
     public: bool,
 ) -> Result<Pushed> {
-    let files = dataset::plain_files(frozen).map_err(|error| freeze::failure(&error))?;
+    let mut files = dataset::plain_files(frozen).map_err(|error| freeze::failure(&error))?;
+    let beside = [(ATTESTATION, attestation_path(frozen)), (SIGNATURE, signature_path(frozen))];
+    files.extend(
+        beside.into_iter().filter(|(_, path)| path.exists()).map(|(name, path)| (name.to_owned(), path)),
+    );
     let name = frozen.file_name().unwrap_or_default().to_string_lossy();
     let push = Push {
         repo: &place.repo,
@@ -50,14 +58,24 @@ pub fn push(
     Ok(pushed)
 }
 
-/// Registers the frozen set in a repository of the hub.
-pub fn register(output: Output, registry: &Registry, place: &HubRepo) -> Result<Registered> {
+/// Registers the frozen set in a repository of the hub, with its attestation, which `key` must have signed when it is given.
+pub fn register(
+    output: Output,
+    registry: &Registry,
+    place: &HubRepo,
+    key: Option<&Path>,
+) -> Result<Registered> {
     let remote = remote(registry.downloads())?;
     let runtime = Runtime::new().or_exit(Exit::Failed)?;
     let revision = place.revision.as_deref().unwrap_or(BRANCH);
     let tree = waited(&runtime, remote.tree(&place.repo, revision))?;
     let origin = format!("hf:{}@{}", place.repo, tree.commit);
-    let registered = registry.adopt(&origin, None, |into| {
+    let beside = tempfile::tempdir().or_exit(Exit::Failed)?;
+    let attested = Attested { attestation: beside.path().join(ATTESTATION), key };
+    let names: Vec<String> =
+        [ATTESTATION, SIGNATURE].into_iter().filter(|name| tree.has(name)).map(str::to_owned).collect();
+    waited(&runtime, tree.fetch(&names, beside.path()))?;
+    let registered = registry.adopt(&origin, None, &attested, |into| {
         let look = || (remote.transfers().received(), remote.transfers().wanted());
         waited(&runtime, tree.fetch(&["SHA256SUMS".to_owned()], into))?;
         let files = dataset::plain_files(into).map_err(|error| freeze::failure(&error))?;

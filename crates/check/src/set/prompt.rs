@@ -5,8 +5,6 @@
 //! template with the name of another function in it is another task. MinHash only finds the pairs that are worth
 //! comparing; the comparison itself is exact.
 
-use std::hash::Hasher;
-
 /// Words in a run.
 const RUN: usize = 3;
 /// No more words than this are read of a prompt.
@@ -147,50 +145,19 @@ fn words_of(line: &str) -> Vec<(u64, bool)> {
     words
 }
 
+/// The hash of a word without its case. Like all hashes here it is the same on every machine and in every version, which those of the
+/// standard library do not promise.
 fn word_hash(word: &str) -> u64 {
-    let mut hash = Fnv::default();
-    for c in word.chars().flat_map(char::to_lowercase) {
-        hash.write_u32(u32::from(c));
-    }
+    // FNV-1a over characters in place of bytes.
+    let hash = word.chars().flat_map(char::to_lowercase).fold(0xcbf2_9ce4_8422_2325, |hash: u64, c| {
+        (hash ^ u64::from(u32::from(c))).wrapping_mul(0x0100_0000_01b3)
+    });
     // 0 stands for a word that is struck out.
-    mix(hash.finish()).max(1)
+    mix(hash).max(1)
 }
 
 fn hash_of(values: &[u64]) -> u64 {
-    let mut hash = Fnv::default();
-    for value in values {
-        hash.write_u64(*value);
-    }
-    mix(hash.finish())
-}
-
-/// FNV-1a: the same on every machine and in every version, which the hashes of the standard library do not promise.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write(&value.to_le_bytes());
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.write(&value.to_le_bytes());
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+    values.iter().fold(values.len() as u64, |hash, value| mix(hash ^ value))
 }
 
 /// The finaliser of SplitMix64: every bit of the result depends on every bit of the value.

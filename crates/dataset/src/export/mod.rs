@@ -13,6 +13,7 @@ use std::str::FromStr;
 use ident::AliasTable;
 use record::Split;
 
+use crate::attest::{attestation_path, carry_attestation};
 use crate::place::place;
 use crate::{DatasetError, FrozenTask, Manifest, verify};
 
@@ -96,7 +97,8 @@ pub struct Exported {
     pub existed: bool,
 }
 
-/// Exports a frozen set that verifies, to `<exports>/<name>-<n>-<version>/<format>`.
+/// Exports a frozen set that verifies, to `<exports>/<name>-<n>-<version>/<format>`. The attestation of the set goes with its package
+/// and is no part of it.
 pub fn export(input: &ExportInput<'_>) -> Result<Exported, DatasetError> {
     let verified = verify(input.frozen, input.aliases)?;
     let unsound = |problems| DatasetError::Unsound { path: input.frozen.to_owned(), problems };
@@ -114,6 +116,9 @@ pub fn export(input: &ExportInput<'_>) -> Result<Exported, DatasetError> {
         ExportFormat::Slime => slime::write(input, &manifest, root),
         ExportFormat::Package => crate::package::pack(input.frozen, &manifest, root),
     })?;
+    if input.format == ExportFormat::Package {
+        carry_attestation(&attestation_path(input.frozen), &placed.path.join(manifest.directory()))?;
+    }
     Ok(Exported { path: placed.path, manifest, existed: placed.existed })
 }
 

@@ -10,6 +10,6 @@ pub(crate) use pack::pack;
 pub(crate) use unpack::{PackageFault, UnpackLimits, unpack};
 
 /// The ending of a package's name.
-const SUFFIX: &str = ".tar.zst";
+pub(crate) const SUFFIX: &str = ".tar.zst";
 /// The ending of the file beside a package that holds its SHA-256, after the package's own name.
 pub(crate) const SUM_SUFFIX: &str = ".sha256";

@@ -1,6 +1,6 @@
 //! The registry: frozen sets that came as packages, checked and kept where trainers read them.
 //!
-//! `<registry>/<name>/<version>/` holds `registration.json` and the set in `set/`. It appears with one rename, so a set is there whole or
+//! `<registry>/<name>/<version>/` holds `registration.json`, the set in `set/`, and its attestation where one came along. It appears with one rename, so a set is there whole or
 //! not at all; there is no list that could say something else than the directories.
 
 mod error;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::RegisterError;
 pub use list::RegistryFault;
-pub use register::Registered;
+pub use register::{Attested, Registered};
 pub use registration::Registration;
 
 /// The directory of a set inside its registration.

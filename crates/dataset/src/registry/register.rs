@@ -10,8 +10,9 @@ use ident::{AliasTable, Digest};
 use task::printable;
 
 use super::{CLAIM, REGISTRATION, Registration, Registry, SET};
+use crate::attest::{attestation_path, carry_attestation, verify_attestation_at};
 use crate::copy::set_mode;
-use crate::package::{SUM_SUFFIX, UnpackLimits, unpack};
+use crate::package::{SUFFIX, SUM_SUFFIX, UnpackLimits, unpack};
 use crate::sums::{self, SUMS};
 use crate::{DatasetError, Manifest, Problem, RegisterError, verify};
 
@@ -31,6 +32,16 @@ pub struct Registered {
     pub existed: bool,
 }
 
+/// Where the attestation of a set would lie, its signature beside it as `<attestation>.sig`, and the public key that it must be signed
+/// with. Without a key it may be missing or unsigned; one that is there must be about the set all the same.
+#[derive(Debug, Clone)]
+pub struct Attested<'a> {
+    /// The file.
+    pub attestation: PathBuf,
+    /// A public key of OpenSSH.
+    pub key: Option<&'a Path>,
+}
+
 /// Held while a registry is written to; others wait.
 struct Claim {
     _file: File,
@@ -42,7 +53,14 @@ impl Registry {
     /// Its SHA-256 is `expected`, or what the file `<package>.sha256` beside it says. The set in it must be what its own manifest and
     /// sums say, to the last byte. The same set again changes nothing; another one under the same name and version is refused. A
     /// program that is killed leaves either nothing or the registered set, and what it had begun is removed by the next one.
-    pub fn register(&self, package: &Path, expected: Option<Digest>) -> Result<Registered, RegisterError> {
+    ///
+    /// The attestation beside the package, `<set>.attestation.json`, comes along; with a `key` it must be there and signed by it.
+    pub fn register(
+        &self,
+        package: &Path,
+        expected: Option<Digest>,
+        key: Option<&Path>,
+    ) -> Result<Registered, RegisterError> {
         let failed = || DatasetError::io(package);
         let mut file = File::open(package).map_err(failed())?;
         let metadata = file.metadata().map_err(failed())?;
@@ -61,7 +79,8 @@ impl Registry {
         }
         file.rewind().map_err(failed())?;
         let origin = name_of(package);
-        self.adopt(&origin, Some(found), |into| {
+        let attested = Attested { attestation: attestation_path(&without_suffix(package)), key };
+        self.adopt(&origin, Some(found), &attested, |into| {
             let mut hashed = ident::Sha256Writer::new(std::io::sink());
             let tee = Tee { inner: file, hash: &mut hashed };
             let set = unpack(tee, into, UnpackLimits::of(metadata.len()))
@@ -79,6 +98,7 @@ impl Registry {
         &self,
         origin: &str,
         package_digest: Option<Digest>,
+        attested: &Attested<'_>,
         fill: impl FnOnce(&Path) -> Result<String, E>,
     ) -> Result<Registered, E> {
         let begin = || -> Result<_, DatasetError> {
@@ -92,7 +112,7 @@ impl Registry {
         };
         let (_claim, temporary, set) = begin().map_err(RegisterError::from)?;
         let called = fill(&set)?;
-        Ok(self.settle(origin, package_digest, temporary, &called)?)
+        Ok(self.settle(origin, package_digest, attested, temporary, &called)?)
     }
 
     /// Checks a set in a temporary directory and gives it its place.
@@ -100,11 +120,16 @@ impl Registry {
         &self,
         origin: &str,
         package_digest: Option<Digest>,
+        attested: &Attested<'_>,
         temporary: tempfile::TempDir,
         called: &str,
     ) -> Result<Registered, RegisterError> {
         let set = temporary.path().join(SET);
         let manifest = checked(origin, &set, called)?;
+        let problems = verify_attestation_at(&attested.attestation, &set, attested.key)?;
+        if !problems.is_empty() {
+            return Err(RegisterError::Unsound { origin: origin.to_owned(), problems });
+        }
         let sums = artifact::read_bounded(&set.join(SUMS), SUMS_LIMIT)?;
         let registration = Registration {
             schema: Registration::SCHEMA.to_owned(),
@@ -121,8 +146,11 @@ impl Registry {
 
         let path = self.place(&registration.name, &registration.version);
         if std::fs::symlink_metadata(&path).is_ok() {
-            return self.existing(&registration, &sums);
+            let registered = self.existing(&registration, &sums)?;
+            carry_attestation(&attested.attestation, &registered.path)?;
+            return Ok(registered);
         }
+        carry_attestation(&attested.attestation, &set)?;
         let parent = path.parent().unwrap_or(&self.root);
         fs::create_dir_all(parent).map_err(DatasetError::io(parent))?;
         sync(&self.root)?;
@@ -210,6 +238,12 @@ fn sum_beside(package: &Path) -> Result<(Digest, String), RegisterError> {
         Some(digest) if faults.is_empty() => Ok((*digest, name_of(&path))),
         _ => Err(RegisterError::BadSum { path, package: name }),
     }
+}
+
+/// The path of a package without the ending of its name.
+fn without_suffix(package: &Path) -> PathBuf {
+    let name = name_of(package);
+    package.with_file_name(name.strip_suffix(SUFFIX).unwrap_or(&name))
 }
 
 fn name_of(path: &Path) -> String {

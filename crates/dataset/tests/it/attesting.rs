@@ -168,3 +168,50 @@ fn keys_that_would_be_a_mistake_are_refused() {
     );
     assert!(!signature_path(&frozen.path).exists());
 }
+
+#[test]
+fn an_attestation_goes_with_its_package_into_the_registry() {
+    let (project, frozen) = attested();
+    let Some(key) = keygen(project.directory.path(), "key", "ed25519", "") else { return };
+    let Some(other) = keygen(project.directory.path(), "other", "ed25519", "") else { return };
+    let [public, other] = [key, other].map(|key| key.with_extension("pub"));
+    let export = || {
+        dataset::export(&dataset::ExportInput {
+            frozen: &frozen.path,
+            exports: &project.directory.path().join("exports"),
+            format: dataset::ExportFormat::Package,
+            organisation: "acme",
+            aliases: &ident::AliasTable::default(),
+        })
+        .unwrap()
+    };
+    let package = export().path.join("sample-4-v1.tar.zst");
+    let register = |place: &str, key: Option<&Path>| {
+        dataset::Registry::new(project.directory.path().join(place)).register(&package, None, key)
+    };
+    let error = register("signed", Some(&public)).unwrap_err().to_string();
+    assert!(
+        error.contains("sample-4-v1.attestation.json.sig: is missing; nothing was registered"),
+        "{error}"
+    );
+    let registered = register("unsigned", None).unwrap();
+    assert_eq!(messages(&registered.path, None), Vec::<String>::new());
+
+    // Signed after it was exported: the package stays as it is, and the signature follows it.
+    Signer::open(&public.with_extension("")).unwrap().sign(&frozen.path).unwrap();
+    assert!(export().existed);
+    let error = register("signed", Some(&other)).unwrap_err().to_string();
+    assert!(error.contains("is not a signature of this key"), "{error}");
+    assert!(!project.directory.path().join("signed/sample").exists());
+    for place in ["signed", "unsigned"] {
+        let registered = register(place, Some(&public)).unwrap();
+        assert_eq!(messages(&registered.path, Some(&public)), Vec::<String>::new());
+    }
+
+    let beside = attestation_path(&package.with_file_name("sample-4-v1"));
+    let said = std::fs::read_to_string(&beside).unwrap();
+    let sums = ident::Digest::of(std::fs::read(frozen.path.join("SHA256SUMS")).unwrap()).hex();
+    std::fs::write(&beside, said.replace(&sums, &"0".repeat(64))).unwrap();
+    let error = register("third", None).unwrap_err().to_string();
+    assert!(error.contains("sample-4-v1.attestation.json: speaks of another SHA256SUMS"), "{error}");
+}

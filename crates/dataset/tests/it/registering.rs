@@ -35,7 +35,7 @@ impl Packed {
     }
 
     fn register(&self) -> Result<dataset::Registered, RegisterError> {
-        self.registry().register(&self.package, None)
+        self.registry().register(&self.package, None, None)
     }
 
     /// Writes another package beside this one, with a sum that fits it.
@@ -126,8 +126,8 @@ fn the_sum_must_be_there_and_must_fit() {
     std::fs::remove_file(&beside).unwrap();
     assert!(matches!(packed.register(), Err(RegisterError::NoSum { .. })));
     assert!(left(&packed.registry()).is_empty());
-    assert!(packed.registry().register(&packed.package, Some(Digest::of(""))).is_err());
-    assert!(packed.registry().register(&packed.package, Some(digest)).is_ok());
+    assert!(packed.registry().register(&packed.package, Some(Digest::of("")), None).is_err());
+    assert!(packed.registry().register(&packed.package, Some(digest), None).is_ok());
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn other_content_under_a_name_and_version_is_refused() {
     let packed = Packed::of(Project::sample());
     packed.register().unwrap();
     let other = Packed::of(Project::new(&[("acme/widgets", Split::Train)]));
-    let error = packed.registry().register(&other.package, None).unwrap_err();
+    let error = packed.registry().register(&other.package, None, None).unwrap_err();
     assert!(
         matches!(&error, RegisterError::Conflict { differing, .. } if differing.contains(&"manifest.json".into())),
         "{error}"
@@ -164,7 +164,7 @@ fn registers_for_another_program() {
     let Some(told) = std::env::var_os(CHILD) else { return };
     let told = told.into_string().unwrap();
     let (package, registry) = told.split_once('\n').unwrap();
-    Registry::new(registry).register(Path::new(package), None).unwrap();
+    Registry::new(registry).register(Path::new(package), None, None).unwrap();
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_program_that_is_killed_leaves_nothing_or_the_whole_set() {
         for registration in found {
             assert_eq!(contents(&registry.set(&registration)), contents(&packed.frozen.path));
         }
-        let registered = registry.register(&packed.package, None).unwrap();
+        let registered = registry.register(&packed.package, None, None).unwrap();
         assert_eq!(contents(&registered.path), contents(&packed.frozen.path));
         assert_eq!(left(&registry), ["sample"], "what was begun is removed");
     }
@@ -239,7 +239,7 @@ fn a_set_under_another_name_than_its_own_is_refused() {
         }
     }
     let bytes = zstd::encode_all(renamed.into_inner().unwrap().as_slice(), 1).unwrap();
-    let error = packed.registry().register(&packed.signed(&bytes), None).unwrap_err().to_string();
+    let error = packed.registry().register(&packed.signed(&bytes), None, None).unwrap_err().to_string();
     assert!(error.contains("sample-4-v2") && error.contains("its manifest says sample-4-v1"), "{error}");
     assert!(left(&packed.registry()).is_empty());
 }
@@ -268,7 +268,7 @@ proptest! {
         let place = (place * archive.len() as f64) as usize;
         archive[place] ^= 1 << bit;
         let package = packed.signed(&zstd::encode_all(archive.as_slice(), 1).unwrap());
-        match packed.registry().register(&package, None) {
+        match packed.registry().register(&package, None, None) {
             Ok(registered) => prop_assert_eq!(contents(&registered.path), contents(&packed.frozen.path)),
             Err(error) => {
                 prop_assert!(error.to_string().contains("other.tar.zst"), "{}", error);

@@ -7,7 +7,7 @@ use dataset::Registration;
 use serde_json::json;
 
 use crate::cli::{self, Datasets};
-use crate::command::register::registry;
+use crate::command::register::{attestation, registry};
 use crate::failure::Result;
 use crate::output::{Output, table};
 
@@ -41,6 +41,7 @@ fn list(output: Output, directory: &Path, place: &cli::RegistryPlace) -> Result 
             "origin": found.origin,
             "package_digest": found.package_digest,
             "path": registry.set(found).display().to_string(),
+            "attestation": attestation(&registry.set(found)),
         })
     };
     output.json(&json!({
@@ -84,6 +85,7 @@ fn show(output: Output, directory: &Path, arguments: &cli::DatasetsOne) -> Resul
         "origin": registration.origin,
         "package_digest": registration.package_digest,
         "path": path.display().to_string(),
+        "attestation": attestation(&path),
         "splits": manifest.counts.splits,
         "tasks": tasks.collect::<Vec<_>>(),
     }))?;

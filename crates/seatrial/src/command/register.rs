@@ -17,13 +17,14 @@ const VARIABLE: &str = "SEATRIAL_DATASETS";
 /// The command.
 pub fn run(output: Output, directory: &Path, arguments: &cli::Register) -> Result {
     let registry = registry(directory, &arguments.place)?;
+    let key = arguments.pubkey.as_ref().map(|path| directory.join(path));
     let of_hub = arguments.package.to_str().filter(|text| text.starts_with("hf:"));
     let registered = match of_hub {
         Some(text) => {
             let place = text.parse().map_err(|error: String| Failure::new(Exit::Usage, error))?;
-            hub::register(output, &registry, &place)?
+            hub::register(output, &registry, &place, key.as_deref())?
         }
-        None => registry.register(&directory.join(&arguments.package), arguments.sha256)?,
+        None => registry.register(&directory.join(&arguments.package), arguments.sha256, key.as_deref())?,
     };
     tell(output, &registered)
 }
@@ -47,8 +48,15 @@ pub fn tell(output: Output, registered: &Registered) -> Result {
         "origin": registration.origin,
         "package_digest": registration.package_digest,
         "path": path.display().to_string(),
+        "attestation": attestation(path),
         "existed": existed,
     }))
+}
+
+/// Where the attestation of a registered set lies, if one came along.
+pub fn attestation(set: &Path) -> Option<String> {
+    let path = dataset::attestation_path(set);
+    path.exists().then(|| path.display().to_string())
 }
 
 /// The registry that a command means.

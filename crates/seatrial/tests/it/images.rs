@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use corpus::{RegistryServer, Settings};
 use ident::Digest;
 use serde_json::{Value, json};
 
-use crate::project::Project;
+use crate::project::{Project, sandboxes_run};
 
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
@@ -445,4 +447,64 @@ fn verified_copies_take_the_place_of_bases_and_change_no_image() {
     assert_eq!(project.json("image-builds.json")["images"], images);
     let planned = project.run(&["images", "plan", "--json"]).with_code(0).json();
     assert_eq!((&planned["available"], &planned["pending"]), (&json!(4), &json!(0)));
+}
+
+/// The system that tests of engines run in, as one layer; `None`, and a line that says why, where it cannot be made.
+fn base_layer() -> Option<Vec<u8>> {
+    let scratch = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/base-image");
+    let mut command = Command::new(script);
+    command.arg(scratch.path().join("root"));
+    if scratch.path().metadata().unwrap().uid() != 0 || !Path::new("/usr/bin/dpkg-query").exists() {
+        eprintln!(
+            "skipped: tasks with images of their own: only root can make an image of Debian's packages"
+        );
+        return None;
+    }
+    let made = command.output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Some(made.stdout)
+}
+
+#[test]
+fn images_of_tasks_are_built_sent_proved_on_and_frozen_by_digest() {
+    if !sandboxes_run() {
+        return;
+    }
+    let (Some(registry), Some(base)) = (Registry::start(), base_layer()) else { return };
+    registry.push_layers("team/base", "1", "the base", &[base]);
+    let project = project(&registry);
+    for (from, to) in [
+        ("tag_limit = 2", "tag_limit = 20\ncreate_repositories = true"),
+        ("oracle_runs = 3", "oracle_runs = 1"),
+        ("nop_runs = 3", "nop_runs = 1"),
+        ("cheats = \"per-verifier\"", "cheats = \"off\""),
+    ] {
+        project.edit("seatrial.toml", from, to);
+    }
+    let stages = [&["check"][..], &["prove"], &["resolve"]];
+    for step in [&["images", "build"][..], &["images", "plan"], &["images", "mirror"]].iter().chain(&stages) {
+        project.run(step).with_code(0);
+    }
+    // Sent, and not looked at: nothing says that they are there.
+    let unseen = project.run(&["freeze"]).with_code(3);
+    assert!(unseen.stderr.contains("have no verified image"), "{unseen:?}");
+    project.run(&["images", "verify"]).with_code(0);
+    project.run(&["freeze"]).with_code(0);
+
+    let set = project.frozen();
+    let (manifest, _) = artifact::load::<dataset::Manifest>(&set.join("manifest.json")).unwrap();
+    assert_eq!(manifest.tasks.len(), 2);
+    for task in &manifest.tasks {
+        let image = task.image.reference.as_deref().unwrap();
+        assert!(task.portable && task.image.verified, "{task:?}");
+        assert_eq!(task.image.form, dataset::ImageForm::Task);
+        assert!(image.starts_with(&format!("{}/shards/", registry.host)), "{image}");
+        let built = project.json("image-builds.json")["images"].clone();
+        let of_task = |image: &&Value| image["key"] == task.task_id.as_str();
+        let built = built.as_array().unwrap().iter().find(of_task).unwrap()["digest"].clone();
+        assert!(image.ends_with(built.as_str().unwrap()), "{image} {built}");
+    }
+    let checked = project.run(&["freeze", "--check", "--online", "--json"]).with_code(0).json();
+    assert_eq!((&checked["images"], &checked["problems"]), (&json!(2), &json!([])));
 }

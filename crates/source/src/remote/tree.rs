@@ -35,6 +35,11 @@ impl Remote {
 }
 
 impl RepoTree<'_> {
+    /// Whether there is a file of this path.
+    pub fn has(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
     /// Brings files into a directory under the paths that they have in the repository.
     pub async fn fetch(&self, paths: &[String], into: &Path) -> Result<(), RemoteError> {
         let hub = Hub::new(self.remote, self.repo);
