@@ -131,10 +131,18 @@ impl Project {
         Ok(path)
     }
 
-    /// Engine and images for this project; nothing of the project is visible in sandboxes.
+    /// Engine and images for the trials of this project; nothing of the project is visible in sandboxes.
     pub fn workbench(&self, jobs: &Jobs) -> Result<Workbench> {
+        self.workbench_with(self.recipe.prove.engine, jobs)
+    }
+
+    /// What makes images on this machine and looks into them, which no daemon and no cluster is asked for.
+    pub fn local_workbench(&self, jobs: &Jobs) -> Result<Workbench> {
+        self.workbench_with(EngineName::Native, jobs)
+    }
+
+    fn workbench_with(&self, engine: EngineName, jobs: &Jobs) -> Result<Workbench> {
         let layout = self.recipe.materialize.layout.as_ref().map(|path| self.path(path));
-        let engine = self.recipe.prove.engine;
         let mirrored =
             if engine == EngineName::Kubernetes { images::mirrored(self)? } else { BTreeMap::new() };
         let places = Places {

@@ -234,7 +234,7 @@ impl<'a> Materializer<'a> {
         };
         match self.project.recipe.materialize.workspace {
             Workspace::Image(_) => {
-                let bench = self.project.workbench(&Jobs::default())?;
+                let bench = self.project.local_workbench(&Jobs::default())?;
                 bench.run(read(Some(&bench)))
             }
             Workspace::Sdist | Workspace::Git => run_alone(read(None)),

@@ -29,7 +29,7 @@ pub fn run(output: Output, project: &Project, jobs: &Jobs) -> Result {
     let (materialized, digest) = materialize::load(project)?;
     let standing = Standing::load(output, project)?;
     let tasks = wanted_tasks(&standing, &materialized)?;
-    let bench = project.workbench(jobs)?;
+    let bench = project.local_workbench(jobs)?;
     let layout = LayoutWriter::open(&project.state(LAYOUT)?).or_exit(Exit::Failed)?;
     let builder = Builder { images: bench.local.clone(), layout: Arc::new(layout) };
     let at_once = jobs.jobs.map_or_else(processors, usize::from);
