@@ -1,8 +1,9 @@
 //! A scripted model on real projects with real suites: what it does is what every command tells, and what comes of it flows back
 //! into the plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -73,6 +74,27 @@ impl Planned {
     fn id(&self) -> String {
         self.directory.file_name().unwrap().to_string_lossy().into_owned()
     }
+}
+
+/// Copies task directories to where a model works on them, each with another fate. The script knows tasks by what it is told, so that
+/// of several that say the same one is taken.
+pub fn choose(tasks: &Path, root: &Path) -> Vec<Planned> {
+    use Fate::{Breaks, Cheats, Fails, Overflows, Solves};
+    let mut told = BTreeSet::new();
+    let mut plan = Vec::new();
+    std::fs::create_dir_all(root.join("tasks")).unwrap();
+    for task in children(tasks) {
+        let text = std::fs::read_to_string(task.join("instruction.md")).unwrap();
+        if text.trim().is_empty() || !told.insert(text) {
+            continue;
+        }
+        let directory = root.join("tasks").join(task.file_name().unwrap());
+        let copied = Command::new("cp").arg("-r").arg(&task).arg(&directory).status().unwrap();
+        assert!(copied.success());
+        let fate = [Solves, Fails, Solves, Cheats, Overflows, Solves, Breaks][plan.len() % 7];
+        plan.push(Planned { directory, fates: vec![fate] });
+    }
+    plan
 }
 
 /// The script in which a model does this; the seed tells attempts apart.
@@ -269,4 +291,19 @@ fn groups_of_a_model_tell_the_same_everywhere_and_flow_back_into_the_plan() {
     let mixed = [&convert[..], &["--drop-constant-groups"]].concat();
     seatrial(project.root(), &mixed).with_code(0);
     assert_eq!(project.rows("rollouts.jsonl").len(), 1);
+
+    // What the recipe says of models and canaries holds where options say nothing.
+    std::fs::write(project.path("prompts.toml"), "task = \"Please: {{ instruction }}\"\n").unwrap();
+    let recipe = String::from_utf8(project.read("seatrial.toml")).unwrap();
+    let more = "\n[agents]\nprompts = \"prompts.toml\"\n\n[canary]\nsize = 1\ncontext_tokens = 20000\n";
+    std::fs::write(project.path("seatrial.toml"), recipe + more).unwrap();
+    let model = Scripted::serve(&script(&plan));
+    let url = model.server.url();
+    let canary =
+        ["--json", "canary", "tasks", "-m", "m", "--endpoint", &url, "--seed", "0", "--job-name", "one"];
+    let canary = seatrial(project.root(), &canary).with_code(0).json();
+    assert_eq!((&canary["report"]["tasks"], &canary["settings"]["context"]), (&json!(1), &json!("20000")));
+    assert!(canary["settings"]["prompts"].is_string(), "{canary}");
+    let asked = model.server.requests()[0].body["messages"][1]["content"].as_str().unwrap().to_owned();
+    assert!(asked.starts_with("Please: "), "{asked}");
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use walkdir::WalkDir;
 
-use crate::groups::{Fate, Planned, run_and_check};
-use crate::project::{binary, children, ended, sandboxes_run};
+use crate::groups::{choose, run_and_check};
+use crate::project::{binary, ended, sandboxes_run};
 
 /// Projects whose suites need nothing but pytest, run in a second or two, measure no time, and are the same with every
 /// pytest since 7.
@@ -275,7 +275,6 @@ fn all_real_bugs_are_proved() {
 
 #[test]
 fn a_scripted_model_at_real_bugs_is_told_the_same_everywhere() {
-    use Fate::{Breaks, Cheats, Fails, Overflows, Solves};
     let Some(corpus) = Corpus::find() else { return };
     if !sandboxes_run() {
         return;
@@ -286,21 +285,8 @@ fn a_scripted_model_at_real_bugs_is_told_the_same_everywhere() {
     for stage in [&["source", "pull"][..], &["plan"], &["materialize"]] {
         ended(binary().arg("-C").arg(temp.path()).args(stage)).with_code(0);
     }
-    // The script knows tasks by what it is told, so that of several that say the same one is taken.
     let chosen = temp.path().join("chosen");
-    std::fs::create_dir_all(chosen.join("tasks")).unwrap();
-    let mut told = BTreeSet::new();
-    let mut plan = Vec::new();
-    for task in children(&temp.path().join("tasks")) {
-        let text = std::fs::read_to_string(task.join("instruction.md")).unwrap();
-        if text.trim().is_empty() || !told.insert(text) {
-            continue;
-        }
-        let directory = chosen.join("tasks").join(task.file_name().unwrap());
-        std::fs::rename(&task, &directory).unwrap();
-        let fate = [Solves, Fails, Solves, Cheats, Overflows, Solves, Breaks][plan.len() % 7];
-        plan.push(Planned { directory, fates: vec![fate] });
-    }
+    let plan = choose(&temp.path().join("tasks"), &chosen);
     assert!(plan.len() >= 7, "{plan:?}");
     run_and_check(&chosen, &plan, "model");
 }
