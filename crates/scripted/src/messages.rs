@@ -105,3 +105,40 @@ pub(crate) fn events(reply: &Reply) -> Vec<Value> {
     events.push(json!({"type": "message_stop"}));
     events
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Turn;
+    use crate::request::Request;
+
+    #[test]
+    fn a_conversation_comes_in_and_blocks_go_out() {
+        let asked = json!({"model": "m", "system": [{"type": "text", "text": "s"}], "messages": [
+            {"role": "user", "content": "Fix it"},
+            {"role": "assistant", "content": [{"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "a"}, {"type": "text", "text": "Go on."}]},
+        ], "tools": [{"name": "Read", "input_schema": {"properties": {"path": {}}}},
+            {"name": "Bash", "input_schema": {"properties": {"command": {}}}}]});
+        let chat = as_chat(&asked);
+        let told: Vec<_> =
+            chat["messages"].as_array().unwrap().iter().map(|message| &message["role"]).collect();
+        assert_eq!(told, ["system", "user", "assistant", "tool", "user"]);
+        let request: Request = serde_json::from_value(chat).unwrap();
+        assert_eq!((request.turn(), request.tool()), (1, Some("Bash")));
+
+        let turn: Turn = serde_json::from_str(r#"{"text": "Again.", "commands": ["ls"]}"#).unwrap();
+        let reply = Reply::new(&turn, &request, request.prompt(), &"0".repeat(64));
+        let whole = whole(&reply);
+        assert_eq!(
+            (&whole["stop_reason"], &whole["content"][1]["input"]),
+            (&json!("tool_use"), &json!({"command": "ls"}))
+        );
+        let kinds: Vec<_> =
+            events(&reply).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
+        let block = ["content_block_start", "content_block_delta", "content_block_stop"];
+        let expected = [&["message_start"][..], &block, &block, &["message_delta", "message_stop"]].concat();
+        assert_eq!(kinds, expected);
+    }
+}

@@ -111,3 +111,39 @@ pub(crate) fn events(reply: &Reply) -> Vec<Value> {
     }
     events
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Turn;
+    use crate::request::Request;
+
+    #[test]
+    fn items_come_in_and_go_out() {
+        let asked = json!({"model": "m", "instructions": "s", "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix it"}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "function_call", "call_id": "c1", "name": "exec", "arguments": "{\"cmd\":\"ls\"}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "a"},
+        ], "tools": [{"type": "web_search"}, {"type": "function", "name": "exec", "parameters": {"properties": {"cmd": {}}}}]});
+        let chat = as_chat(&asked);
+        let told: Vec<_> =
+            chat["messages"].as_array().unwrap().iter().map(|message| &message["role"]).collect();
+        assert_eq!(told, ["system", "user", "assistant", "tool"], "one answer is one message");
+        let request: Request = serde_json::from_value(chat).unwrap();
+        assert_eq!((request.turn(), request.tool(), request.argument()), (1, Some("exec"), Some("cmd")));
+
+        let turn: Turn = serde_json::from_str(r#"{"text": "Again.", "commands": ["ls"]}"#).unwrap();
+        let reply = Reply::new(&turn, &request, request.prompt(), &"0".repeat(64));
+        let whole = whole(&reply);
+        assert_eq!(
+            (&whole["status"], &whole["output"][1]["arguments"]),
+            (&json!("completed"), &json!("{\"cmd\":\"ls\"}"))
+        );
+        let events = events(&reply);
+        assert_eq!(
+            (events.len(), &events[5]["type"], &events[5]["sequence_number"]),
+            (6, &json!("response.completed"), &json!(5))
+        );
+    }
+}
