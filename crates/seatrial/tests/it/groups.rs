@@ -307,3 +307,17 @@ fn groups_of_a_model_tell_the_same_everywhere_and_flow_back_into_the_plan() {
     let asked = model.server.requests()[0].body["messages"][1]["content"].as_str().unwrap().to_owned();
     assert!(asked.starts_with("Please: "), "{asked}");
 }
+
+#[test]
+fn a_scripted_model_at_a_frozen_set_is_told_the_same_everywhere() {
+    let Some(set) = std::env::var_os("SEATRIAL_TEST_FROZEN") else {
+        eprintln!(
+            "skipped: a scripted model at a frozen set: SEATRIAL_TEST_FROZEN names none, such as the example's"
+        );
+        return;
+    };
+    let temp = tempfile::tempdir().unwrap();
+    let plan = choose(&Path::new(&set).join("tasks"), temp.path());
+    assert!(plan.len() >= 7, "{plan:?}");
+    run_and_check(temp.path(), &plan, "model");
+}
