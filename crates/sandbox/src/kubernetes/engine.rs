@@ -170,39 +170,41 @@ impl Shared {
             .await
     }
 
-    /// Creates the pod. A quota that is used up is waited for, and so is the end of a deserted pod of the same name.
+    /// Creates the pod, and says by when it has to run. A quota that is used up is waited for, without a limit where others of the run
+    /// use it up, and so is the end of a deserted pod of the same name.
     async fn create(
         &self,
         spec: &SandboxSpec,
         wanted: &Pod,
         own: &mut OwnPod,
-        end: Instant,
-    ) -> Result<(), SandboxError> {
+    ) -> Result<Instant, SandboxError> {
+        let mut end = Instant::now() + self.start_limit();
         let mut pause = FIRST_PAUSE;
         loop {
             let (pods, parameters) = (self.pods(), PostParams::default());
             let refusal = match insist(PATIENCE, || pods.create(&parameters, wanted)).await {
                 Ok(created) => {
                     own.uid = created.metadata.uid;
-                    return Ok(());
+                    return Ok(end);
                 }
                 Err(refusal) => refusal,
             };
-            let may_wait = self.holds_room() || Instant::now() + pause < end;
+            let in_time = Instant::now() + pause < end;
             if refusal.is_name_in_use() {
                 if !self.take_over(spec, &own.name).await? {
                     own.deleted = true; // it is somebody else's
                     return Err(refusal.at_start(&spec.name));
                 }
-                if !may_wait {
+                if !in_time {
                     let reason = "an earlier pod of its name does not go away".to_owned();
                     return Err(SandboxError::Start { name: spec.name.clone(), reason });
                 }
-            } else if !(refusal.is_quota() && may_wait) {
+            } else if refusal.is_quota() && self.holds_room() {
+                end = Instant::now() + pause + self.start_limit();
+            } else if !(refusal.is_quota() && in_time) {
                 return Err(refusal.at_start(&spec.name));
-            } else {
-                tracing::debug!(sandbox = spec.name, ?refusal, "waits for a quota");
             }
+            tracing::debug!(sandbox = spec.name, ?refusal, "waits to create its pod");
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -229,6 +231,11 @@ impl Shared {
         Ok(true)
     }
 
+    /// How long a pod may take until it runs.
+    fn start_limit(&self) -> Duration {
+        Duration::from_secs(self.config.cluster.start_limit_sec)
+    }
+
     /// Whether other sandboxes hold room that they will give back.
     fn holds_room(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
@@ -243,7 +250,7 @@ impl Shared {
         uid: Option<&str>,
         mut end: Instant,
     ) -> Result<(), SandboxError> {
-        let limit = Duration::from_secs(self.config.cluster.start_limit_sec);
+        let limit = self.start_limit();
         let failed = |reason| SandboxError::Start { name: spec.name.clone(), reason };
         let (mut known, mut for_room) = (None, false);
         loop {
@@ -346,7 +353,6 @@ impl Shared {
     ) -> Result<Box<Running>, SandboxError> {
         let run = self.run().await?;
         let turn = self.pending.acquire().await.map_err(|error| SandboxError::Lost(error.to_string()))?;
-        let end = Instant::now() + Duration::from_secs(self.config.cluster.start_limit_sec);
         let name = pod::name(spec, &self.config.run);
         let mut listener = run.watch.listen(&name);
         let mut own = OwnPod {
@@ -361,7 +367,7 @@ impl Shared {
         if user.is_some() {
             pod::run_as_root(&mut wanted);
         }
-        self.create(spec, &wanted, &mut own, end).await?;
+        let end = self.create(spec, &wanted, &mut own).await?;
         self.wait(spec, &mut listener, own.uid.as_deref(), end).await?;
         drop(turn);
         let (attached, link) = self.bring_up(spec, &name).await?;
