@@ -1,6 +1,7 @@
-//! What a large set costs: choosing and splitting 10,000 candidates, and freezing and verifying task directories against `sha256sum`.
+//! What a large set costs: choosing and splitting 10,000 candidates, freezing and verifying task directories against `sha256sum`, and
+//! exporting and registering them.
 //!
-//! `cargo bench -p dataset --bench scale [-- TASKS]` prints medians of five rounds, 5,000 tasks unless said otherwise. Reading is from
+//! `cargo bench -p dataset --bench scale [-- TASKS]` prints medians of five rounds, of exports and of registering one, 5,000 tasks unless said otherwise. Reading is from
 //! the page cache. `sha256sum` runs over the very files of the set, as many processes as there are processors.
 
 #![expect(
@@ -16,7 +17,9 @@ use std::time::{Duration, Instant};
 
 use artifact::{Document, Inputs};
 use dataset::resolve::{Candidate, PoolTarget, ResolveRules, SplitSizes, resolve};
-use dataset::{FreezeInput, ProofDemand, freeze, frozen_images, verify};
+use dataset::{
+    ExportFormat, ExportInput, FreezeInput, ProofDemand, Registry, export, freeze, frozen_images, verify,
+};
 use ident::{AliasTable, Digest, RepoKey, TaskId};
 use record::{
     CheckDocument, MaterializeDocument, MaterializedTask, PlanDocument, ProofDocument, ProvedTask,
@@ -58,6 +61,37 @@ fn main() {
         let rate = gigabytes / took.as_secs_f64();
         println!("{name}: {:.2} s, {rate:.2} GB/s, {ratio:.2} of the rate of sha256sum", took.as_secs_f64());
     }
+    let exports = temp.path().join("exports");
+    let out = |format| {
+        forget_peak();
+        let took = timed(|| {
+            let aliases = AliasTable::default();
+            let (frozen, exports) = (directory.as_path(), exports.as_path());
+            export(&ExportInput { frozen, exports, format, organisation: "acme", aliases: &aliases })
+                .unwrap();
+        });
+        println!("export {}: {:.2} s, peak memory {} MiB", format.name(), took.as_secs_f64(), peak());
+    };
+    out(ExportFormat::TaskParquet);
+    out(ExportFormat::Package);
+    let package = exports.join(format!("scale-{tasks}-v1/package/scale-{tasks}-v1.tar.zst"));
+    forget_peak();
+    let registry = Registry::new(temp.path().join("registry"));
+    let took = timed(|| assert!(!registry.register(&package, None, None).unwrap().existed));
+    let rate = gigabytes / took.as_secs_f64();
+    println!("register: {:.2} s, {rate:.2} GB/s, peak memory {} MiB", took.as_secs_f64(), peak());
+}
+
+/// Lets the highest memory be counted anew from here.
+fn forget_peak() {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+}
+
+/// The highest resident memory in MiB.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
 fn timed(work: impl FnOnce()) -> Duration {
