@@ -28,8 +28,8 @@ const BUILD_TYPE: &str = "seatrial:freeze/1";
 const BUILDER: &str = "seatrial:command-line";
 /// The ending of an attestation's name, after that of the set.
 const ATTESTATION: &str = ".attestation.json";
-/// The ending of its signature's name.
-const SIGNATURE: &str = ".attestation.json.sig";
+/// What follows on that in its signature's name.
+const SIGNATURE: &str = ".sig";
 const MANIFEST: &str = "manifest.json";
 /// No attestation, key or signature comes near this size.
 const LIMIT: u64 = 16 << 20;
@@ -78,7 +78,7 @@ pub fn attestation_path(set: &Path) -> PathBuf {
 
 /// Where the signature of that lies.
 pub fn signature_path(set: &Path) -> PathBuf {
-    beside(set, SIGNATURE)
+    signature_of(&attestation_path(set))
 }
 
 /// Where the report of a set lies.
@@ -89,7 +89,8 @@ pub fn report_path(set: &Path) -> PathBuf {
 /// Whether a file of this name is an attestation, or a signature of one, that travels beside a package.
 pub(crate) fn is_attestation(name: &Path) -> bool {
     let name = name.as_os_str().as_encoded_bytes();
-    [ATTESTATION, SIGNATURE].iter().any(|ending| name.ends_with(ending.as_bytes())) && !name.contains(&b'/')
+    let name = name.strip_suffix(SIGNATURE.as_bytes()).unwrap_or(name);
+    name.ends_with(ATTESTATION.as_bytes()) && !name.contains(&b'/')
 }
 
 fn beside(set: &Path, ending: &str) -> PathBuf {
@@ -285,7 +286,7 @@ pub(crate) fn verify_attestation_at(
 }
 
 /// Copies an attestation that is there, and its signature, to where the set `to` has its own; one of other content is replaced.
-pub fn carry_attestation(from: &Path, to: &Path) -> Result<(), DatasetError> {
+pub(crate) fn carry_attestation(from: &Path, to: &Path) -> Result<(), DatasetError> {
     for (from, to) in [(from.to_owned(), attestation_path(to)), (signature_of(from), signature_path(to))] {
         let Some(text) = read_if_there(&from)? else { continue };
         if read_if_there(&to)?.is_none_or(|old| old != text) {
@@ -297,7 +298,7 @@ pub fn carry_attestation(from: &Path, to: &Path) -> Result<(), DatasetError> {
 
 fn signature_of(attestation: &Path) -> PathBuf {
     let mut name = attestation.as_os_str().to_owned();
-    name.push(".sig");
+    name.push(SIGNATURE);
     name.into()
 }
 

@@ -25,8 +25,7 @@ mod sums;
 mod verify;
 
 pub use attest::{
-    Making, NAMESPACE, Signer, attest, attestation_path, carry_attestation, report_path, signature_path,
-    verify_attestation,
+    Making, NAMESPACE, Signer, attest, attestation_path, report_path, signature_path, verify_attestation,
 };
 pub use error::DatasetError;
 pub use export::{ExportFormat, ExportInput, Exported, ParseFormatError, export};
