@@ -1,6 +1,7 @@
 //! Admission of trials to the machine: first come, first served, within slots, memory and disk.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -36,6 +37,8 @@ pub struct Admission {
     /// In MiB, since a semaphore counts in 32 bits.
     memory: Semaphore,
     memory_mib: u32,
+    /// How many of those that hold a slot wait for room on the disk.
+    waiting: AtomicUsize,
 }
 
 /// The right to run one trial; dropping it lets the next one in.
@@ -75,6 +78,7 @@ impl Admission {
             starts: Semaphore::new(limits.starts.max(1)),
             memory: Semaphore::new(memory_mib as usize),
             memory_mib,
+            waiting: AtomicUsize::new(0),
             limits,
         }
     }
@@ -111,13 +115,15 @@ impl Admission {
     }
 
     async fn wait_for_disk(&self) -> Result<(), Refused> {
+        let _waiting = Counted::new(&self.waiting);
         loop {
             let Some(free) = free_bytes(&self.limits.disk) else { return Ok(()) };
             if free >= self.limits.reserve {
                 return Ok(());
             }
-            // This one holds a slot itself.
-            if self.slots.available_permits() + 1 >= self.slots() {
+            // Those that wait hold slots as well, and free nothing.
+            let waiting = self.waiting.load(Ordering::SeqCst);
+            if self.slots.available_permits() + waiting >= self.slots() {
                 return Err(Refused::DiskFull {
                     free: free >> 20,
                     reserve: self.limits.reserve >> 20,
@@ -126,6 +132,22 @@ impl Admission {
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+    }
+}
+
+/// Counts one more for as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(counter: &'a AtomicUsize) -> Self {
+        counter.fetch_add(1, Ordering::SeqCst);
+        Self(counter)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -182,5 +204,22 @@ mod tests {
         let (admission, stop) = (Admission::new(full), CancellationToken::new());
         let refused = admission.admit(None, &stop).await.unwrap_err();
         assert!(matches!(refused, Refused::DiskFull { .. }), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn trials_that_only_wait_for_each_other_are_all_refused() {
+        let full = AdmissionLimits { reserve: u64::MAX, ..limits(3, None) };
+        let (admission, stop) = (Admission::new(full), CancellationToken::new());
+        // One runs and may free something: the others wait for it, and no longer.
+        let running = admission.slots.acquire().await.unwrap();
+        let waiters = futures_util::future::join_all((0..4).map(|_| admission.admit(None, &stop)));
+        tokio::pin!(waiters);
+        assert!(tokio::time::timeout(Duration::from_millis(100), &mut waiters).await.is_err());
+        drop(running);
+        let refused = tokio::time::timeout(10 * LOOK_AGAIN, waiters).await.expect("nobody waits");
+        assert!(
+            refused.iter().all(|admitted| matches!(admitted, Err(Refused::DiskFull { .. }))),
+            "{refused:?}"
+        );
     }
 }
