@@ -299,25 +299,39 @@ def parse_surefire(lines):
 PARSERS = {"cargo": parse_cargo, "go": parse_go, "surefire": parse_surefire}
 
 
-def parse(framework, text, marks=None, trusted=None):
-    """Reads a log. Where `trusted` is given, passes of a group for which it does not hold are errors."""
-    lines, completion = lines_between_marks(text, marks)
+def parser_of(framework):
+    """Gives the function that reads a framework's logs, with everything that it needs read in.
+
+    It takes the text, the marks around it if there are any, and `trusted`: passes of a group for which that does not hold
+    are errors.
+    """
     if framework in ("pytest", "unittest", "lines"):
         from seatrial_logs_python import PARSERS as python_parsers
 
-        run = python_parsers[framework](short(lines))
-        run.completion = completion
-        return run
+        python_parser = python_parsers[framework]
+
+        def parse_python(text, marks=None, trusted=None):
+            lines, completion = lines_between_marks(text, marks)
+            run = python_parser(short(lines))
+            run.completion = completion
+            return run
+
+        return parse_python
     parser = PARSERS.get(framework)
     if parser is None:
         from seatrial_logs_javascript import PARSERS as javascript_parsers
 
         parser = javascript_parsers[framework]
-    results = parser(visible(lines))
-    for (place, _), statuses in results.tests.items():
-        if trusted is not None and place and statuses.map.get("") == "passed" and not trusted(place):
-            statuses.map[""] = "error"
-    run = results.run()
-    if completion != "complete":
-        run.completion, run.detail = completion, None
-    return run
+
+    def parse(text, marks=None, trusted=None):
+        lines, completion = lines_between_marks(text, marks)
+        results = parser(visible(lines))
+        for (place, _), statuses in results.tests.items():
+            if trusted is not None and place and statuses.map.get("") == "passed" and not trusted(place):
+                statuses.map[""] = "error"
+        run = results.run()
+        if completion != "complete":
+            run.completion, run.detail = completion, None
+        return run
+
+    return parse

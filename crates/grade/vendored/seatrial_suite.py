@@ -22,6 +22,7 @@ KEPT_LOG_HEAD = 8 << 20
 KEPT_LOG_TAIL = 2 << 20
 MAX_OUTPUT_BYTES = 128 << 20  # more of a log is not graded
 GRACE_SECONDS = 5.0
+ENDING_SECONDS = 20.0  # within which everything that a suite started has to be gone
 
 # ---------------------------------------------------------------------------------------------------------------
 # The test surface: files that decide what the suite checks. The archive holds them as the task froze them.
@@ -526,6 +527,60 @@ def kill_group(group):
         pass
 
 
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans():
+    """Makes every orphan below this process its child, so that no session and no double fork leads out of the family."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
+    except (ImportError, OSError, AttributeError):
+        pass  # a Python without ctypes ends the process group alone
+
+
+def descendants():
+    """Gives the processes below this one."""
+    children = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, "rb") as handle:
+                    parent = int(handle.read().rsplit(b")", 1)[1].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(name))
+    found, waiting = [], [os.getpid()]
+    while waiting:
+        below = children.pop(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def end_family():
+    """Ends every process below this one; says whether none is left.
+
+    As orphans become its children, a process without children has no descendants, however fast they forked.
+    """
+    deadline = time.monotonic() + ENDING_SECONDS
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        for pid in descendants():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        time.sleep(0.001)
+
+
 class Kept:
     """Keeps what is written up to a limit and one byte more, which tells that there was more."""
 
@@ -542,11 +597,12 @@ class Kept:
 
 
 class Ran:
-    """What a suite left: exit status (None when the limit was reached), report, output, nonce and seconds."""
+    """What a suite left: exit status (None when the limit was reached), report, output, nonce, seconds, and whether all of
+    its processes are gone."""
 
-    def __init__(self, exit_status, report, output, nonce, seconds):
+    def __init__(self, exit_status, report, output, nonce, seconds, is_over):
         self.exit_status, self.report, self.output = exit_status, report, output
-        self.nonce, self.seconds = nonce, seconds
+        self.nonce, self.seconds, self.is_over = nonce, seconds, is_over
 
 
 def run_suite(launch, workdir, log_path):
@@ -561,6 +617,7 @@ def run_suite(launch, workdir, log_path):
     report_end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     log = BoundedLog(log_path)
     report, output = Kept(MAX_REPORT_BYTES), Kept(0 if launch.python else MAX_OUTPUT_BYTES)
+    adopt_orphans()
     started = time.monotonic()
     deadline = started + launch.config["timeout_sec"]
     try:
@@ -610,12 +667,13 @@ def run_suite(launch, workdir, log_path):
             time.sleep(0.005)
     kill_group(process.pid)
     exit_status = process.wait()
+    seconds = time.monotonic() - started
+    is_over = end_family()
     grace = time.monotonic() + GRACE_SECONDS
     for descriptor in (output_end, report_end):
         while time.monotonic() < grace and take(descriptor):
             pass
-    seconds = time.monotonic() - started
     log.close()
     os.close(report_end)
     process.stdout.close()
-    return Ran(None if timed_out else exit_status, report.bytes(), output.bytes(), nonce, seconds)
+    return Ran(None if timed_out else exit_status, report.bytes(), output.bytes(), nonce, seconds, is_over)

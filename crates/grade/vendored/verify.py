@@ -25,7 +25,8 @@ The verdict, by the first row that applies:
     the suite reached its time limit                                 invalid     timeout             0
     the report or log was tampered with (nonce, order, counts,       invalid     forged              0
       lines after the end, repeated marks, replaced parts of the
-      runner, installed packages changed in the sandbox)
+      runner, installed packages changed in the sandbox,
+      processes that cannot be ended)
     the suite ended with 2 / 3 / 4                                   invalid     interrupted /       0
                                                                                  internal_error /
                                                                                  usage_error
@@ -47,9 +48,12 @@ The verdict, by the first row that applies:
 The statuses are those of pytest; statuses of other runners that mean the same are translated first (`suite_exit`).
 Whatever the tree under test can bring about is 0; only what is the task's or the machine's fault gives no reward.
 
-What the verifier cannot do, and whoever runs it has to: end the processes an agent left behind (one of them could
-write reward.txt later), undo changes outside the workspace (an agent that is root can replace the interpreter or
-the runner itself), and tell a suite that ran out of memory from one that was killed. A fresh sandbox that takes over
+Exit status: 0 with a reward, 3 without one. Code under test can kill this process and leave a reward of its own, so
+a reward counts only together with exit status 0.
+
+What the verifier cannot do, and whoever runs it has to: look at that exit status, end the processes an agent left
+behind (one of them could write reward.txt later), undo changes outside the workspace (an agent that is root can
+replace the interpreter or the runner itself), and tell a suite that ran out of memory from one that was killed. A fresh sandbox that takes over
 nothing but the workspace does all three. Code under test shares a process with its runner: see seatrial_report.py.
 """
 
@@ -105,6 +109,8 @@ def grade(config, tests, logs, workdir, top):
         except (OSError, tarfile.TarError) as error:
             raise Fault("surface_unrestorable", str(error))
         if changed is None:
+            if launch.framework not in REPORTING:
+                log_parser(launch.framework)  # read in now: a suite may write over the files beside this one
             ran = seatrial_suite.run_suite(launch, workdir, os.path.join(logs, "suite.log"))
             run, exit_status, seconds = read_run(launch, ran), ran.exit_status, ran.seconds
         else:
@@ -137,17 +143,24 @@ def read_run(launch, ran):
         run = read_output(launch, ran)
     if ran.exit_status is None:
         run.completion = "timed_out"
+    if not ran.is_over:
+        run.completion, run.detail = "forged", "the suite left processes that cannot be ended"
     return run
 
 
-def read_output(launch, ran):
-    from seatrial_logs import parse  # its patterns take longer to compile than a report takes to read
+def log_parser(framework):
+    """Gives the function that reads a log; its patterns take longer to compile than a report takes to read."""
+    from seatrial_logs import parser_of
 
+    return parser_of(framework)
+
+
+def read_output(launch, ran):
     output, trusted = ran.output, None
     if launch.framework == "go":
         output = b"\n".join(line for line in output.split(b"\n") if b'"Action":"output"' not in line)
         trusted = launch.finished_packages().__contains__
-    run = parse(launch.framework, output.decode("utf-8", "replace"), None, trusted)
+    run = log_parser(launch.framework)(output.decode("utf-8", "replace"), None, trusted)
     if launch.framework in seatrial_suite.ENDING_FRAMEWORKS:
         compare_with_ends(run, ran.report, ran.nonce)
     if len(ran.output) > seatrial_suite.MAX_OUTPUT_BYTES:
@@ -192,25 +205,35 @@ def to_json(value):
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=True) + "\n"
 
 
+ANSWERS = ("reward.txt", "reward.json", "report.json")
+
+
+def clear(logs, names):
+    """Makes the folder of the logs a real one without anything of these names."""
+    if os.path.islink(logs) or os.path.lexists(logs) and not os.path.isdir(logs):
+        os.unlink(logs)
+    os.makedirs(logs, exist_ok=True)
+    for name in names:
+        remove(os.path.join(logs, name))
+
+
 def verify(root):
     top = os.path.realpath(root)
     tests, logs = os.path.join(top, "tests"), os.path.join(top, "logs", "verifier")
     try:
-        if os.path.islink(logs):
-            os.unlink(logs)
-        os.makedirs(logs, exist_ok=True)
-        for name in ("reward.txt", "reward.json", "report.json", "suite.log"):
-            remove(os.path.join(logs, name))
+        clear(logs, ANSWERS + ("suite.log",))
         config = read_config(os.path.join(tests, "config.json"))
         if config["framework"] == "lines":
             raise Fault("config_unreadable", "framework 'lines' can only grade recorded logs")
         workdir = os.path.realpath(os.path.join(top, config["workdir"].lstrip("/")))
         report = grade(config, tests, logs, workdir, top)
+        clear(logs, ANSWERS)  # what the suite wrote there is no answer
     except Exception as error:  # whatever went wrong here, it is no result of the task
         known = error if isinstance(error, Fault) else Fault("internal", "%s: %s" % (type(error).__name__, error))
         sys.stderr.write("verifier: %s: %s\n" % (known.name, known))
         fault = {"schema": VERDICT_SCHEMA, "fault": known.name, "detail": str(known)}
         try:
+            clear(logs, ANSWERS)
             write_atomically(os.path.join(logs, "report.json"), to_json(fault))
         except OSError:
             pass
@@ -243,9 +266,7 @@ def grade_recorded(options):
     else:
         text = read_bounded(options.grade_log, MAX_LOG_BYTES).decode("utf-8", "replace")
         marks = (options.begin, options.end) if options.begin and options.end else None
-        from seatrial_logs import parse
-
-        run = parse(framework, text, marks)
+        run = log_parser(framework)(text, marks)
     return {
         "statuses": run.statuses.map,
         "flaky": sorted(run.statuses.flaky),

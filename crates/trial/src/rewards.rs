@@ -5,7 +5,7 @@ use std::io::Read;
 
 use grade::{RewardError, VerifierReport};
 use record::Reason;
-use sandbox::Archive;
+use sandbox::{Archive, ExitStatus};
 use serde_json::Number;
 
 use crate::files::plain_name;
@@ -96,6 +96,28 @@ impl VerifierFiles {
     /// Whether there is nothing under either name of a reward file.
     pub(crate) fn has_no_reward_file(&self) -> bool {
         self.text == Found::Nothing && self.json == Found::Nothing
+    }
+
+    /// Why what lies there is not the verifier's word, where the way in which its script ended says so.
+    ///
+    /// Code under test can end the verifier and leave a reward in its name. The vendored verifier ends with 0 when it has given
+    /// one. Other verifiers end as they like, but one that a signal ended did not come to its end; a shell tells that by a
+    /// code above 128. Their 0 is believed: nobody forges that.
+    pub(crate) fn disowned(&self, ended: ExitStatus, vendored: bool) -> Option<String> {
+        if self.has_no_reward_file() {
+            return None;
+        }
+        let how = match ended {
+            ExitStatus::Code(0) | ExitStatus::Timeout => return None,
+            ExitStatus::Code(code @ 129..=192) => format!("ended with code {code} (signal {})", code - 128),
+            ExitStatus::Code(code) if vendored => format!("ended with code {code}"),
+            ExitStatus::Code(_) => return None,
+            ExitStatus::Signal(signal) => format!("was ended by signal {signal}"),
+        };
+        let is_nothing =
+            || self.graded().is_ok_and(|graded| graded.rewards.values().all(|reward| *reward <= 0.0));
+        (vendored || !is_nothing())
+            .then(|| format!("the verifier {how} and did not give the reward that lies there"))
     }
 
     /// The rewards by the written rules of [`grade::reward`].
@@ -207,6 +229,23 @@ pub(crate) fn missing_tool(log: &[u8]) -> Option<String> {
     })
 }
 
+/// The line in which a common tool says that it could not reach a network.
+pub(crate) fn wanted_network(log: &[u8]) -> Option<String> {
+    // curl, wget, apt, git and Python, Node.js and Go, by their own words.
+    const SAID: [&str; 7] = [
+        "Could not resolve host",
+        "unable to resolve host address",
+        "Temporary failure resolving",
+        "Temporary failure in name resolution",
+        "getaddrinfo EAI_AGAIN",
+        "getaddrinfo ENOTFOUND",
+        ": dial tcp: lookup ",
+    ];
+    let log = String::from_utf8_lossy(log);
+    let line = log.lines().find(|line| SAID.iter().any(|said| line.contains(said)))?;
+    Some(line.trim().chars().take(200).collect())
+}
+
 fn reason_of(error: &RewardError) -> Reason {
     match error {
         RewardError::Missing | RewardError::NoKey { .. } => Reason::RewardMissing,
@@ -270,6 +309,28 @@ mod tests {
     }
 
     #[test]
+    fn a_reward_counts_only_when_the_verifier_came_to_its_end() {
+        use ExitStatus::{Code, Signal};
+        let (solved, unsolved, none) = (text(b"1"), text(b"0"), files(&[]));
+        for ended in [Code(0), Code(1), Code(3), Code(137), Code(143), Signal(9), Signal(15), Code(200)] {
+            assert_eq!(none.disowned(ended, true), None, "{ended:?}");
+            // Harbor's tasks end with whatever their last command ended with.
+            let by_signal = !matches!(ended, Code(0 | 1 | 3 | 200));
+            assert_eq!(solved.disowned(ended, false).is_some(), by_signal, "{ended:?}");
+            assert_eq!(unsolved.disowned(ended, false), None, "{ended:?}");
+            assert_eq!(solved.disowned(ended, true).is_some(), ended != Code(0), "{ended:?}");
+            assert_eq!(unsolved.disowned(ended, true).is_some(), ended != Code(0), "{ended:?}");
+        }
+        let why = solved.disowned(Code(137), false).unwrap();
+        assert_eq!(
+            why,
+            "the verifier ended with code 137 (signal 9) and did not give the reward that lies there"
+        );
+        // What cannot be read is nobody's 0.
+        assert!(text(b"nan").disowned(Signal(9), false).is_some());
+    }
+
+    #[test]
     fn integers_stay_integers_only_in_json() {
         let written = |files: VerifierFiles| serde_json::to_string(&files.graded().unwrap().numbers).unwrap();
         assert_eq!(written(text(b"1")), "{\"reward\":1.0}");
@@ -278,6 +339,20 @@ mod tests {
             written(json(b"{\"reward\": 1, \"q\": 0.5, \"z\": 2.0}")),
             "{\"q\":0.5,\"reward\":1,\"z\":2.0}"
         );
+    }
+
+    #[test]
+    fn a_network_that_was_wanted_is_told_by_the_tools_own_words() {
+        for line in [
+            "curl: (6) Could not resolve host: tools.example",
+            "wget: unable to resolve host address 'tools.example'",
+            "npm error request to https://registry.example/x failed, reason: getaddrinfo EAI_AGAIN registry.example",
+            "go: example.org/x@v1: Get \"https://proxy.example\": dial tcp: lookup proxy.example: no such host",
+        ] {
+            let log = format!("first\n  {line}\nlast\n");
+            assert_eq!(wanted_network(log.as_bytes()).as_deref(), Some(line));
+        }
+        assert_eq!(wanted_network(b"test_that_hosts_resolve PASSED\n"), None);
     }
 
     #[test]

@@ -421,6 +421,78 @@ fn a_child_that_keeps_the_output_open_does_not_hold_the_verdict() {
     assert!(started.elapsed() < Duration::from_secs(60));
 }
 
+/// Writes rewards over and over, for as long as a test may take.
+const WRITER: &str = "
+import os, time
+REWARDS = os.path.join(os.path.dirname(os.getcwd()), 'logs', 'verifier')
+def write():
+    for name, text in (('reward.txt', '1'), ('reward.json', '{\"reward\": 1}')):
+        open(os.path.join(REWARDS, name + '.new'), 'w').write(text)
+        os.rename(os.path.join(REWARDS, name + '.new'), os.path.join(REWARDS, name))
+UNTIL = time.monotonic() + 60
+";
+
+#[test]
+fn what_a_suite_leaves_running_cannot_speak_for_it() {
+    let stays = "
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 200)
+        while time.monotonic() < UNTIL:
+            write()
+    os._exit(0)
+";
+    // Never the same process for long, so that no list of processes shows it for sure.
+    let moves_on = "
+if os.fork() == 0:
+    os.setsid()
+    os.closerange(0, 200)
+    while time.monotonic() < UNTIL:
+        write()
+        if os.fork():
+            os._exit(0)
+    os._exit(0)
+";
+    for leaves in [stays, moves_on] {
+        let Some(trial) = Trial::new(&format!("{WRITER}{leaves}{BUG}")) else { return };
+        trial.assert_reward_zero("unresolved", None);
+        let left = |name: &str| trial.path("logs/verifier").join(name).exists();
+        assert!(!left("reward.json"));
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(trial.reward().as_deref(), Some("0\n"));
+        assert!(!left("reward.json"));
+    }
+}
+
+#[test]
+fn a_suite_that_ends_the_verifier_leaves_no_exit_status_of_success() {
+    let Some(trial) = Trial::new(&format!("{WRITER}write()\nos.kill(os.getppid(), 9)\n{BUG}")) else {
+        return;
+    };
+    let output = trial.run();
+    assert!(trial.reward().is_some() && !trial.path("logs/verifier/report.json").exists());
+    assert_eq!(output.status.code(), None);
+}
+
+#[test]
+fn a_suite_that_writes_over_the_verifier_is_graded_by_what_was_there() {
+    let liar = "
+import glob, os
+for file in glob.glob('../tests/*.py'):
+    open(file, 'w').write('import os\\ndef parser_of(name):\\n    os._exit(0)\\n')
+print('TAP version 13\\nnot ok 1 - adds\\n1..1')
+raise SystemExit(1)
+";
+    let Some(mut trial) = Trial::new(liar) else { return };
+    trial.config.framework = Framework::Tap;
+    trial.config.python = None;
+    trial.config.command = vec![trial.python.to_str().unwrap().to_owned(), "calc.py".to_owned()];
+    trial.config.fail_to_pass = vec!["adds".to_owned()];
+    trial.config.pass_to_pass = Vec::new();
+    trial.assert_reward_zero("unresolved", None);
+}
+
 #[test]
 fn much_output_is_kept_in_bounds() {
     let noisy = format!("import os\nfor _ in range(400):\n    os.write(1, b'x' * 65535 + b'\\n')\n{GOOD}");

@@ -51,7 +51,7 @@ macro_rules! cheat {
 }
 
 /// All cheats, in the order in which they are tried: those that most often succeed come first.
-pub const CHEATS: [Cheat; 14] = [
+pub const CHEATS: [Cheat; 15] = [
     cheat!("prewritten-reward", Verifier, "leaves finished rewards and verifiers where they may be believed"),
     cheat!("exit-on-import", Verifier, "ends the test run with status 0 as soon as the product is imported"),
     cheat!(
@@ -79,6 +79,7 @@ pub const CHEATS: [Cheat; 14] = [
         Verifier,
         "leaves a program that goes on writing rewards, and starts it with every shell"
     ),
+    cheat!("killed-verifier", Verifier, "makes the product write rewards and end the program that runs it"),
     cheat!("git-history", Environment, "checks out what git knows besides the commit in hand"),
 ];
 
@@ -135,6 +136,7 @@ mod tests {
         ("sitecustomize", "18c33dfe"),
         ("path-shim", "f17eb19a"),
         ("background-writer", "5b17cbc7"),
+        ("killed-verifier", "10254af1"),
         ("git-history", "b85706ca"),
     ];
 

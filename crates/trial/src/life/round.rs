@@ -93,6 +93,16 @@ impl<'a> Round<'a> {
         Ok(env)
     }
 
+    /// Whether the verifier is the one that `materialize` brings into tasks.
+    pub(super) fn has_vendored_verifier(&self) -> bool {
+        let script =
+            self.tests.iter().rev().map(|tests| tests.join("test.sh")).find(|script| script.is_file());
+        let known = grade::vendored::TEST_SH;
+        script
+            .and_then(|script| artifact::read_bounded(&script, known.len() as u64).ok())
+            .is_some_and(|text| text == known.as_bytes())
+    }
+
     /// The directory from whose Dockerfile the verifier's own environment is built, where there is one.
     pub(super) fn tests_with_dockerfile(&self) -> Option<&Path> {
         self.tests.iter().rev().map(PathBuf::as_path).find(|tests| tests.join("Dockerfile").is_file())

@@ -12,7 +12,7 @@ use super::start::Environment;
 use super::{Failure, LOG_LIMIT, Life};
 use crate::EnvironmentSource;
 use crate::files::{log_directories, verifier_directory};
-use crate::rewards::{Graded, VerifierFiles, missing_tool};
+use crate::rewards::{Graded, VerifierFiles, missing_tool, wanted_network};
 
 /// Taken out of `/logs/verifier`.
 const VERIFIER_LIMIT: u64 = 64 << 20;
@@ -160,21 +160,30 @@ impl Life<'_> {
             let message = format!("the memory limit ended {kills} process(es) of the verifier");
             return Err((Reason::OutOfMemory, message));
         }
+        if let Some(why) = found.disowned(ran.status, round.has_vendored_verifier()) {
+            return Err((Reason::RewardUnsafe, why));
+        }
         course.tests.extend(found.tests());
         let missing = |log: &[u8]| {
             let tool = missing_tool(log)?;
             Some((Reason::ToolNotFound, format!("the verifier's shell did not find `{tool}`")))
         };
+        let unreached = wanted_network(&ran.stdout.bytes)
+            .map(|line| format!("the verifier wanted a network, and trials have none: {line}"));
         match found.graded() {
-            // A reward of 0 for want of a tool looks like an answer; it stays one, but not a silent one.
+            // A reward of 0 for want of a tool or a network looks like an answer; it stays one, but not a silent one.
             Ok(mut graded) => {
                 if graded.rewards.get("reward").is_some_and(|reward| *reward < 1.0) {
                     graded.flags.extend(missing(&ran.stdout.bytes));
+                    graded.flags.extend(unreached.map(|why| (Reason::VerifierSetupFailed, why)));
                 }
                 Ok(graded)
             }
-            Err((Reason::RewardMissing, detail)) => Err(match missing(&ran.stdout.bytes) {
-                Some((reason, why)) if found.has_no_reward_file() => (reason, format!("{why}; {detail}")),
+            Err((Reason::RewardMissing, detail)) => Err(match (missing(&ran.stdout.bytes), unreached) {
+                (Some((reason, why)), _) if found.has_no_reward_file() => {
+                    (reason, format!("{why}; {detail}"))
+                }
+                (None, Some(why)) => (Reason::RewardMissing, format!("{why}; {detail}")),
                 _ => (Reason::RewardMissing, detail),
             }),
             Err(failure) => Err(failure),
