@@ -114,6 +114,11 @@ BEGIN SELECT RAISE(ABORT, 'placements are never replaced'); END;
 /// Opens a ledger and brings it to the latest layout; creates it when `create` allows.
 pub(crate) fn connect(path: &Path, create: bool) -> Result<Connection, LedgerError> {
     let failed = |source| LedgerError::of_sqlite(path, source);
+    // SQLite has only numbers for these, and would wait for somebody to write into a pipe.
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        let detail = "it is a directory or a special file".to_owned();
+        return Err(LedgerError::NotALedger { path: path.to_owned(), detail });
+    }
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if create {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;

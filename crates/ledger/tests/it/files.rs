@@ -38,7 +38,10 @@ fn other_files_are_left_as_they_are() {
     let before = fs::read(&path).unwrap();
     assert!(matches!(Ledger::open(&path), Err(LedgerError::NotALedger { .. })));
     assert_eq!(fs::read(&path).unwrap(), before);
-    assert!(Ledger::open(directory.path()).is_err());
+    for place in [directory.path(), std::path::Path::new("/dev/null")] {
+        let error = Ledger::open(place).unwrap_err();
+        assert!(error.to_string().contains("it is a directory or a special file"), "{error}");
+    }
 }
 
 #[test]

@@ -246,6 +246,7 @@ struct Row {
 
 fn of_lines(path: &Path, bytes: &[u8]) -> Result<Vec<Earlier>, HistoryError> {
     let mut results = Vec::new();
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     for (number, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
         if line.trim_ascii().is_empty() {
             continue;

@@ -218,6 +218,8 @@ fn lines_that_are_no_results_are_refused_with_their_place() {
         assert!(error.to_string().contains(word), "{error}");
     }
     assert!(matches!(read(&directory.path().join("nowhere")), Err(HistoryError::Io { .. })));
+    std::fs::write(&path, format!("\u{feff}{good}\r\n")).unwrap();
+    assert_eq!(read(&path).unwrap().results.len(), 1);
 }
 
 /// A job as Harbor leaves it: one trial of the solution of a task.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use check::{CheckOptions, Profile, check_all};
 use ident::TaskId;
 use ledger::ProofRule;
 use prove::{Candidate, cheats};
-use record::{ProvedTask, Status};
+use record::{ProvedTask, Severity, Status};
 use serde_json::json;
 
 use crate::cli;
@@ -15,7 +16,7 @@ use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count, table};
 use crate::project::{bases_in, cluster_of};
 use crate::proof::{Proof, RETRIES, histories};
-use crate::stage::life;
+use crate::stage::{self, life};
 use crate::workbench::{Places, Workbench};
 
 /// Proves the tasks, each by itself: by the usual numbers of runs, and with the whole cheat set. Exits with 0 when all of them
@@ -38,6 +39,7 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Prove) -> Result {
         }
         candidates.push(Candidate { task_id, task, origin: None });
     }
+    tell_faults(output, &candidates);
     let jobs_dir = directory.join("jobs");
     let ledger = directory.join(&arguments.ledger);
     let bench = Workbench::open(
@@ -67,6 +69,21 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Prove) -> Result {
         return Ok(());
     }
     show(output, &proved)
+}
+
+/// Tells what the static rules hold against the tasks, since a verdict on a task with such a fault is about the fault. Tasks of a
+/// recipe with one are not proved at all; whoever names a task himself gets what he asks for.
+fn tell_faults(output: Output, candidates: &[Candidate]) {
+    let directories: Vec<&Path> =
+        candidates.iter().map(|candidate| candidate.task.directory.as_path()).collect();
+    let checked = check_all(&directories, &CheckOptions::of(Profile::Foreign));
+    for (checked, directory) in checked.into_iter().zip(directories) {
+        // What cannot be read has been told by whoever opened the task.
+        let findings = checked.map(|task| task.findings).unwrap_or_default();
+        for finding in findings.iter().filter(|finding| finding.severity == Severity::Error) {
+            output.warn(stage::check::line(&directory.display().to_string(), finding));
+        }
+    }
 }
 
 fn show(output: Output, proved: &[ProvedTask]) -> Result {

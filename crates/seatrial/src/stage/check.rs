@@ -127,14 +127,19 @@ pub fn print_sarif<'a>(tasks: impl Iterator<Item = (&'a str, &'a Vec<Finding>)>)
 /// Prints the findings of one task, each with its place and what to do.
 pub fn show(output: Output, task: &str, findings: &[Finding]) -> Result {
     for finding in findings {
-        let severity = severity(finding.severity);
-        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
-        let file = if finding.file.is_empty() { String::new() } else { format!("/{}", finding.file) };
-        let place = one_line(format_args!("{task}{file}{line}"));
-        let (message, fix) = (one_line(&finding.message), one_line(&finding.fix));
-        output.print(format_args!("{place}: {severity}[{}]: {message}\n    fix: {fix}", finding.rule))?;
+        let (line, fix) = (line(task, finding), one_line(&finding.fix));
+        output.print(format_args!("{line}\n    fix: {fix}"))?;
     }
     Ok(())
+}
+
+/// One finding without its fix.
+pub fn line(task: &str, finding: &Finding) -> String {
+    let severity = severity(finding.severity);
+    let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
+    let file = if finding.file.is_empty() { String::new() } else { format!("/{}", finding.file) };
+    let place = one_line(format_args!("{task}{file}{line}"));
+    format!("{place}: {severity}[{}]: {}", finding.rule, one_line(&finding.message))
 }
 
 /// A severity in one word.

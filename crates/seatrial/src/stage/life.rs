@@ -49,6 +49,9 @@ pub fn show(output: Output, project: &Project, standing: &Standing, task: &TaskI
     for status in &statuses {
         output.print(format_args!("  status       {}", described(status)))?;
     }
+    if standing.disowned.contains(task) {
+        output.print("  ledger       says something else; run `seatrial prove`")?;
+    }
     if let Some(written) = written {
         let quarantined = match written.quarantined.len() {
             0 => String::new(),

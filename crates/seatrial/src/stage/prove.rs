@@ -19,7 +19,7 @@ use trial::TrialTask;
 use crate::cli::{self, Jobs};
 use crate::failure::{Exit, Failure, OrExit, Result};
 use crate::output::{Output, count};
-use crate::project::{Project, section_digest};
+use crate::project::{Project, RECIPE, section_digest};
 use crate::proof::{Proof, RETRIES, histories};
 use crate::stage::check::{self, CHECKS};
 use crate::stage::materialize::{self, MATERIALIZE, TASKS};
@@ -256,6 +256,32 @@ pub fn load(project: &Project) -> Result<(ProofDocument, Digest)> {
 
 /// Verdicts are recomputed from the ledger, so that an edited document is noticed before anything is chosen by it.
 fn agree_with_ledger(project: &Project, document: &ProofDocument) -> Result {
+    let (materialized, _) = artifact::load::<MaterializeDocument>(&project.path(MATERIALIZE))?;
+    match disowned(project, document, &materialized, Agreement::Exact)?.as_slice() {
+        [] => Ok(()),
+        tasks => Err(disowned_failure(tasks)),
+    }
+}
+
+/// How much of what a document says the ledger has to say as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agreement {
+    /// The very same verdicts over the very same runs.
+    Exact,
+    /// The same verdicts over these runs and perhaps more: a proof may be at work.
+    AtLeast,
+}
+
+/// The tasks of which the document says something else than the ledger.
+///
+/// # Errors
+/// When there is no ledger, or it cannot be read; and when a task's settings cannot be read.
+pub fn disowned(
+    project: &Project,
+    document: &ProofDocument,
+    materialized: &MaterializeDocument,
+    agreement: Agreement,
+) -> Result<Vec<TaskId>> {
     let Some(ledger) = Ledger::open_existing(&project.path(LEDGER))? else {
         return Err(Failure::new(
             Exit::Conflict,
@@ -264,25 +290,49 @@ fn agree_with_ledger(project: &Project, document: &ProofDocument) -> Result {
         .hint("put it back, or run `seatrial prove`, which proves the tasks anew"));
     };
     let rule = rule(project);
-    let (materialized, _) = artifact::load::<MaterializeDocument>(&project.path(MATERIALIZE))?;
     let materialized: BTreeMap<&TaskId, &MaterializedTask> =
         materialized.tasks.iter().map(|task| (&task.task_id, task)).collect();
-    let otherwise = |task: &TaskId| {
-        let message = format!("{PROOFS} says something else about `{task}` than the ledger");
-        Failure::new(Exit::Conflict, message).hint("run `seatrial prove`, or `seatrial up`")
-    };
-    for task in &document.tasks {
-        let made = materialized.get(&task.task_id).ok_or_else(|| otherwise(&task.task_id))?;
+    let agrees = |task: &ProvedTask| -> Result<bool> {
+        let Some(made) = materialized.get(&task.task_id) else { return Ok(false) };
         let key = key_of(project, made, (task.image_digest.clone(), task.cheat_group), &task.engine)?;
         let decision = ledger::decide(&key, &ledger.about(&key)?, &rule);
         let same_kind = std::mem::discriminant(&decision.status) == std::mem::discriminant(&task.verdict);
-        let found = (key.tree_digest, key.verifier_digest, decision.nop_runs, decision.oracle_runs);
-        let said = (task.tree_digest, task.verifier_digest, task.nop_runs, task.oracle_runs);
-        if !same_kind || found != said || decision.cheats != task.cheats {
-            return Err(otherwise(&task.task_id));
+        let same_tree = (made.tree_digest, made.verifier_digest) == (task.tree_digest, task.verifier_digest);
+        let found = [decision.nop_runs, decision.oracle_runs];
+        let said = [task.nop_runs, task.oracle_runs];
+        let covered = match agreement {
+            Agreement::Exact => found == said && decision.cheats == task.cheats,
+            Agreement::AtLeast => {
+                found.iter().zip(said).all(|(found, said)| *found >= said)
+                    && task.cheats.iter().all(|cheat| decision.cheats.contains(cheat))
+            }
+        };
+        Ok(same_kind && same_tree && covered)
+    };
+    let mut otherwise = Vec::new();
+    for task in &document.tasks {
+        if !agrees(task)? {
+            otherwise.push(task.task_id.clone());
         }
     }
-    Ok(())
+    Ok(otherwise)
+}
+
+/// Names the tasks of which the document says something else than the ledger.
+pub fn disowned_failure(tasks: &[TaskId]) -> Failure {
+    const NAMED: usize = 10;
+    let named: Vec<String> = tasks.iter().take(NAMED).map(|task| format!("`{task}`")).collect();
+    let more = match tasks.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!("{PROOFS} says something else about {}{more} than the ledger", named.join(", "));
+    Failure::new(Exit::Conflict, message).hint("run `seatrial prove`, or `seatrial up`")
+}
+
+/// Whether the document was made by the recipe's settings as they are now.
+pub fn is_by_recipe(project: &Project, document: &ProofDocument) -> Result<bool> {
+    Ok(document.inputs.get(RECIPE) == Some(&section_digest(&project.recipe.prove)?))
 }
 
 /// What a verdict on a task directory is about. Its tree was held against its digest already; only its settings are read here.
@@ -324,7 +374,7 @@ fn inputs(project: &Project, materialized: Digest, checks: Digest) -> Result<art
     Ok(BTreeMap::from([
         (MATERIALIZE.to_owned(), materialized),
         (CHECKS.to_owned(), checks),
-        ("seatrial.toml".to_owned(), section_digest(&project.recipe.prove)?),
+        (RECIPE.to_owned(), section_digest(&project.recipe.prove)?),
     ]))
 }
 

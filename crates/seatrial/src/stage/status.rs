@@ -17,7 +17,7 @@ use crate::stage::check::CHECKS;
 use crate::stage::life;
 use crate::stage::materialize::{MATERIALIZE, file_digest};
 use crate::stage::plan::{PLAN, RESERVES};
-use crate::stage::prove::PROOFS;
+use crate::stage::prove::{self, Agreement, LEDGER, PROOFS};
 use crate::stage::resolve::SELECTION;
 
 /// The stages that give a task its status, in the order of the work.
@@ -60,6 +60,29 @@ pub struct Documents {
     pub proofs: Option<ProofDocument>,
 }
 
+impl Documents {
+    /// Holds the verdicts against the ledger. Verdicts by other settings are left out, and that is said.
+    fn disowned(&mut self, output: Output, project: &Project) -> Result<Vec<TaskId>> {
+        let (Some(proofs), Some(materialized)) = (&self.proofs, &self.materialized) else {
+            return Ok(Vec::new());
+        };
+        if !prove::is_by_recipe(project, proofs)? {
+            output.warn(format_args!(
+                "{PROOFS} was made by other settings than the recipe's and is left out; run `seatrial prove`, or `seatrial up`"
+            ));
+            self.proofs = None;
+            return Ok(Vec::new());
+        }
+        match prove::disowned(project, proofs, materialized, Agreement::AtLeast) {
+            Err(failure) if failure.exit == Exit::Failed => {
+                output.warn(format_args!("the verdicts were not held against {LEDGER}: {}", failure.report));
+                Ok(Vec::new())
+            }
+            disowned => disowned,
+        }
+    }
+}
+
 /// Every planned task and what the stages say about it. Documents that are not there yet leave tasks pending.
 pub struct Standing {
     /// All tasks in plan order, primaries before reserves.
@@ -68,6 +91,8 @@ pub struct Standing {
     pub documents: Documents,
     /// Chosen tasks and their splits.
     pub selected: BTreeMap<TaskId, Split>,
+    /// Tasks of which the verdicts are not what the ledger says.
+    pub disowned: Vec<TaskId>,
     stated: Vec<Stated>,
 }
 
@@ -102,13 +127,14 @@ impl Standing {
                     &document.inputs
                 })?;
         }
+        let disowned = documents.disowned(output, project)?;
         let selected = artifact::load_optional::<Selection>(&project.path(SELECTION))?
             .map(|(selection, _)| {
                 selection.tasks.into_iter().map(|task| (task.task_id, task.split)).collect()
             })
             .unwrap_or_default();
         let stated = stated(&tasks, &documents);
-        Ok(Self { tasks, documents, selected, stated })
+        Ok(Self { tasks, documents, selected, disowned, stated })
     }
 
     /// Every status that a task has; exactly one where the sums close.
@@ -123,8 +149,11 @@ impl Standing {
         Ok(self.stated.iter().map(|stated| (&stated.task_id, &stated.status)).collect())
     }
 
-    /// Counts by pool; an error that names tasks when the sums do not close.
+    /// Counts by pool; an error that names tasks when the sums do not close, or when the ledger says something else.
     pub fn tallies(&self) -> Result<BTreeMap<String, Tally>> {
+        if !self.disowned.is_empty() {
+            return Err(prove::disowned_failure(&self.disowned));
+        }
         counted(&self.tasks, &self.stated).or_exit(Exit::Conflict)
     }
 

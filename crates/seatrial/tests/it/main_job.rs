@@ -440,4 +440,20 @@ fn an_edited_verdict_is_held_against_the_ledger() {
         refused.stderr.contains("than the ledger") && refused.stderr.contains("seatrial prove"),
         "{refused:?}"
     );
+    // Numbers that rest on it are not shown as valid; the task is named.
+    let task = row["instance_id"].as_str().unwrap();
+    let refused = project.run(&["status"]).with_code(5);
+    assert!(refused.stderr.contains(task) && refused.stdout.is_empty(), "{refused:?}");
+    let life = project.run(&["status", task]).with_code(0);
+    assert!(life.stdout.contains("ledger       says something else"), "{life:?}");
+    // The ledger itself is wanted, too.
+    std::fs::rename(project.path("ledger.db"), project.path("elsewhere.db")).unwrap();
+    let refused = project.run(&["status"]).with_code(5);
+    assert!(refused.stderr.contains("ledger.db is missing"), "{refused:?}");
+    std::fs::rename(project.path("elsewhere.db"), project.path("ledger.db")).unwrap();
+    // Verdicts by other settings are none by these.
+    project.edit("seatrial.toml", "confirm_runs = 10", "confirm_runs = 9");
+    let status = project.run(&["status", "--json"]).with_code(0);
+    assert!(status.stderr.contains("made by other settings"), "{status:?}");
+    assert_eq!(status.json()["total"]["pending"], status.json()["total"]["total"]);
 }
