@@ -1,12 +1,13 @@
 //! Progress of trials: a bar on a terminal, plain lines elsewhere.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use record::Outcome;
 use tokio::sync::mpsc::UnboundedReceiver;
-use trial::Event;
+use trial::{Agent, Event};
 
 use crate::output::{Output, set_bar};
 
@@ -24,6 +25,7 @@ pub async fn show(output: Output, stage: &'static str, planned: u64, mut events:
     set_bar(output.bars().then(|| bar.clone()));
     let mut count = Count { begun: Instant::now(), earlier: 0, running: 0, rewarded: 0, errored: 0 };
     let mut said = Instant::now();
+    let mut told = BTreeSet::new();
     while let Some(event) = events.recv().await {
         match event {
             Event::TakenOver { rewarded, errored } => {
@@ -33,12 +35,19 @@ pub async fn show(output: Output, stage: &'static str, planned: u64, mut events:
             }
             Event::Started { .. } => count.running += 1,
             Event::Retried { .. } => count.running = count.running.saturating_sub(1),
-            Event::Finished { task, agent, outcome, reward, .. } => {
+            Event::Finished { task, agent, outcome, reward, flags, .. } => {
                 count.running = count.running.saturating_sub(1);
                 count.rewarded += u64::from(reward.is_some());
                 count.errored += u64::from(reward.is_none());
                 if let Outcome::Failed { reason, detail, .. } = &outcome {
                     output.stage(stage, format_args!("{task}, {agent}: {reason} ({detail})"));
+                }
+                // Cheats break things; what others miss is said once a task.
+                for (reason, detail) in flags.iter().filter(|_| !matches!(agent, Agent::Cheat(_))) {
+                    if told.insert((task.clone(), *reason)) {
+                        let reward = reward.map(|reward| format!("reward {reward}, ")).unwrap_or_default();
+                        output.stage(stage, format_args!("{task}, {agent}: {reward}{reason} ({detail})"));
+                    }
                 }
             }
         }

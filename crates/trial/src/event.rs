@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use record::Outcome;
+use record::{Outcome, Reason};
 
 use crate::Agent;
 
@@ -51,6 +51,8 @@ pub enum Event {
         outcome: Outcome,
         /// The reward that counts, whether or not a failure stands beside it.
         reward: Option<f64>,
+        /// What is doubtful about the reward.
+        flags: Vec<(Reason, String)>,
         /// Wall-clock time.
         wall: Duration,
     },

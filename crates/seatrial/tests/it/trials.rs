@@ -101,6 +101,9 @@ fn verifiers_that_break_down_give_a_reason_and_never_a_reward() {
         Task::new("memory").settings("[environment]\nmemory_mb = 96\n").verifier(
             "python3 -c 'x = b\"x\" * 500_000_000'\necho 0 > /logs/verifier/reward.txt\n",
         ),
+        Task::new("offline").verifier(
+            "echo 'curl: (6) Could not resolve host: tools.invalid'\necho 0 > /logs/verifier/reward.txt\n",
+        ),
         Task::new("no-interpreter").verifier("exec /no/such/program\n"),
         Task::new("stays-broken").solution("exit 7\n"),
         Task::new("unsupported").settings("[environment]\ngpus = 1\n"),
@@ -108,7 +111,7 @@ fn verifiers_that_break_down_give_a_reason_and_never_a_reward() {
     ]);
     let job = shelf.run("oracle", "job");
     assert_eq!(job.ended.code, Some(1), "{:?}", job.ended);
-    assert_eq!(job.lines().len(), 8);
+    assert_eq!(job.lines().len(), 9);
 
     let hangs = job.trial("hangs");
     assert_eq!(hangs.reason(), "verifier_timeout");
@@ -133,6 +136,14 @@ fn verifiers_that_break_down_give_a_reason_and_never_a_reward() {
     assert_eq!(login.reason(), "tool_not_found");
     assert!(login.detail().contains("`mytool`"), "{}", login.detail());
     assert!(login.text("verifier/test-stdout.txt").contains("mytool: command not found"));
+
+    let offline = job.trial("offline");
+    assert!(offline.is_rewarded(0.0), "{}", offline.line);
+    let flag = &offline.json("seatrial.json")["flags"][0];
+    assert_eq!(flag["reason"], "verifier_setup_failed");
+    assert!(flag["detail"].as_str().unwrap().ends_with("Could not resolve host: tools.invalid"), "{flag}");
+    let said = "offline, oracle: reward 0, verifier_setup_failed (the verifier wanted a network";
+    assert!(job.ended.stderr.contains(said), "{}", job.ended.stderr);
 
     let doctor = ended(binary().args(["doctor", "--json"])).json();
     let limits = doctor["engines"][0]["probes"]
@@ -163,7 +174,7 @@ fn verifiers_that_break_down_give_a_reason_and_never_a_reward() {
         serde_json::from_slice(&std::fs::read(shelf.root().join("jobs/job/result.json")).unwrap()).unwrap();
     let stats = &counted["stats"];
     let without = job.lines().iter().filter(|line| line["outcome"]["failed"].is_object()).count();
-    assert_eq!((&stats["n_completed_trials"], &stats["n_errored_trials"]), (&json!(8), &json!(without)));
+    assert_eq!((&stats["n_completed_trials"], &stats["n_errored_trials"]), (&json!(9), &json!(without)));
     assert_eq!((&stats["n_running_trials"], &stats["n_pending_trials"]), (&json!(0), &json!(0)));
 }
 

@@ -367,6 +367,7 @@ impl Job {
             directory: report.directory.clone(),
             outcome: report.outcome.clone(),
             reward: report.reward,
+            flags: record.flags.iter().map(|flag| (flag.reason, flag.detail.clone())).collect(),
             wall: report.wall,
         });
         Ok(report)
