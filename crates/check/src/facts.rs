@@ -1,5 +1,6 @@
 //! What several rules need to know of a task, worked out once.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use image::dockerfile::{Dockerfile, ParseError};
@@ -17,9 +18,9 @@ pub(crate) struct Facts<'a> {
     /// The task.
     pub(crate) view: &'a TaskView,
     /// The shell scripts below `tests/` and `solution/`, of the task and of its steps, by their paths.
-    pub(crate) scripts: BTreeMap<&'a [u8], Script>,
+    pub(crate) scripts: BTreeMap<&'a [u8], Script<'a>>,
     /// `tests/config.json`, where it is an instance; why it cannot be read, where it is broken.
-    pub(crate) instance: Result<Option<Instance>, String>,
+    pub(crate) instance: Result<Option<Instance<'a>>, String>,
     /// The reference solution.
     pub(crate) gold: Gold,
     /// The agent's Dockerfile, where there is one.
@@ -37,7 +38,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The instance, where there is a readable one.
-    pub(crate) fn instance(&self) -> Option<&Instance> {
+    pub(crate) fn instance(&self) -> Option<&Instance<'a>> {
         self.instance.as_ref().ok().and_then(Option::as_ref)
     }
 
@@ -48,14 +49,18 @@ impl<'a> Facts<'a> {
 }
 
 /// Takes apart the shell scripts that a trial may run.
-pub(crate) fn scripts(view: &TaskView) -> BTreeMap<&[u8], Script> {
+pub(crate) fn scripts(view: &TaskView) -> BTreeMap<&[u8], Script<'_>> {
     let mut scripts = BTreeMap::new();
     for root in view.roots() {
         for folder in [&b"tests"[..], b"solution"] {
             let folder = [root.as_slice(), folder].concat();
             for (path, file) in view.files_below(&folder).filter(|(path, _)| path.ends_with(b".sh")) {
                 if let Some(content) = &file.content {
-                    scripts.insert(path, read_script(&String::from_utf8_lossy(content)));
+                    let script = match String::from_utf8_lossy(content) {
+                        Cow::Borrowed(text) => read_script(text),
+                        Cow::Owned(text) => read_script(&text).into_owned(),
+                    };
+                    scripts.insert(path, script);
                 }
             }
         }

@@ -48,8 +48,8 @@ impl Gold {
     /// programs.
     pub(crate) fn of(
         view: &TaskView,
-        scripts: &BTreeMap<&[u8], Script>,
-        instance: Option<&Instance>,
+        scripts: &BTreeMap<&[u8], Script<'_>>,
+        instance: Option<&Instance<'_>>,
     ) -> Self {
         let mut gold = Self::default();
         let mut lines = Vec::new();
@@ -58,7 +58,7 @@ impl Gold {
             let texts = || {
                 view.files_below(&folder).filter_map(|(path, file)| Some((path, file.content.as_deref()?)))
             };
-            let scripts: Vec<(&[u8], &Script)> =
+            let scripts: Vec<(&[u8], &Script<'_>)> =
                 texts().filter_map(|(path, _)| Some((path, scripts.get(path)?))).collect();
             let reversed = scripts.iter().any(|(_, script)| applies_backwards(script));
             let direction = if reversed { Direction::Breaks } else { Direction::Repairs };
@@ -140,7 +140,7 @@ fn looks_like_patch(text: &str) -> bool {
 }
 
 /// Whether a script applies its patches the other way round.
-fn applies_backwards(script: &Script) -> bool {
+fn applies_backwards(script: &Script<'_>) -> bool {
     script.commands.iter().any(|command| {
         let words = command.program();
         let applies = match command.name() {
@@ -148,21 +148,21 @@ fn applies_backwards(script: &Script) -> bool {
             "patch" => true,
             _ => false,
         };
-        applies && words.iter().any(|word| matches!(word.text.as_str(), "-R" | "--reverse"))
+        applies && words.iter().any(|word| matches!(&*word.text, "-R" | "--reverse"))
     })
 }
 
 /// Whether a command writes a file that is a program by its name. Data that a solution writes often repeats the
 /// examples of the instruction, and programs that only compute an answer are not part of it.
-fn writes_a_program(command: &Command) -> bool {
+fn writes_a_program(command: &Command<'_>) -> bool {
     let tee = command.name() == "tee";
-    let named = command.program().iter().skip(1).filter(|_| tee).map(|word| word.text.as_str());
-    let mut files = command.outputs.iter().map(String::as_str).chain(named);
+    let named = command.program().iter().skip(1).filter(|_| tee).map(|word| &*word.text);
+    let mut files = command.outputs.iter().map(|file| &**file).chain(named);
     files.any(|file| is_program_name(file_name(file.as_bytes())))
 }
 
 /// The lines that `printf` and `echo` print from quoted text.
-fn printed(path: &[u8], script: &Script) -> Vec<GoldLine> {
+fn printed(path: &[u8], script: &Script<'_>) -> Vec<GoldLine> {
     let prints = script
         .commands
         .iter()

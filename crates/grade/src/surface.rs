@@ -232,7 +232,7 @@ impl Surface {
         folders.next_back();
         !folders
             .any(|part| CACHE_FOLDERS.contains(&part) || self.keep_folders.iter().any(|kept| kept == part))
-            && SurfacePatterns::new(&self.patterns).is_match(path)
+            && any_matches(&self.patterns, path)
     }
 }
 
@@ -243,39 +243,37 @@ impl Surface {
 /// with a slash at its end it covers everything below. `*` and `?` stay within one path component; there are no
 /// other special characters.
 #[derive(Clone, Debug, Default)]
-pub struct SurfacePatterns {
-    names: Vec<String>,
-    folders: Vec<String>,
-    anchored: Vec<(Vec<String>, bool)>,
-}
+pub struct SurfacePatterns(Vec<String>);
 
 impl SurfacePatterns {
-    /// Sorts patterns into their kinds.
+    /// Takes the patterns as they are written.
     pub fn new<S: AsRef<str>>(patterns: &[S]) -> Self {
-        let mut found = Self::default();
-        for pattern in patterns.iter().map(AsRef::as_ref) {
-            let parts: Vec<String> = pattern.trim_matches('/').split('/').map(str::to_owned).collect();
-            if pattern.starts_with('/') || parts.len() > 1 {
-                found.anchored.push((parts, pattern.ends_with('/')));
-            } else if pattern.ends_with('/') {
-                found.folders.extend(parts);
-            } else {
-                found.names.extend(parts);
-            }
-        }
-        found
+        Self(patterns.iter().map(|pattern| pattern.as_ref().to_owned()).collect())
     }
 
     /// Says whether a path relative to the workspace matches.
     pub fn is_match(&self, path: &str) -> bool {
-        let parts: Vec<&str> = path.split('/').collect();
-        let name = parts.last().copied().unwrap_or_default();
-        self.names.iter().any(|pattern| component_matches(pattern, name))
-            || self.folders.iter().any(|pattern| parts.iter().any(|part| component_matches(pattern, part)))
-            || self.anchored.iter().any(|(pattern, folder)| {
-                (parts.len() == pattern.len() || *folder && parts.len() > pattern.len())
-                    && pattern.iter().zip(&parts).all(|(wanted, part)| component_matches(wanted, part))
-            })
+        any_matches(&self.0, path)
+    }
+}
+
+fn any_matches(patterns: &[String], path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    patterns.iter().any(|pattern| matches(pattern, &parts))
+}
+
+/// Matches the components of a path, of which there is at least one.
+fn matches(pattern: &str, parts: &[&str]) -> bool {
+    let wanted = pattern.trim_matches('/');
+    let folder = pattern.ends_with('/');
+    if pattern.starts_with('/') || wanted.contains('/') {
+        let count = wanted.split('/').count();
+        (parts.len() == count || folder && parts.len() > count)
+            && wanted.split('/').zip(parts).all(|(wanted, part)| component_matches(wanted, part))
+    } else if folder {
+        parts.iter().any(|part| component_matches(wanted, part))
+    } else {
+        parts.last().is_some_and(|name| component_matches(wanted, name))
     }
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use fs_err as fs;
 use ident::Digest;
@@ -19,6 +20,9 @@ const MAX_ENTRIES: usize = 200_000;
 pub(crate) const MAX_DEPTH: usize = 100;
 /// Ignore files are lists of a few patterns.
 const MAX_IGNORE_BYTES: u64 = 1 << 20;
+
+/// The digest of an outline's files.
+static NOTHING: LazyLock<Digest> = LazyLock::new(|| Digest::of(""));
 
 /// The system's number for links that lead to themselves; the standard library has no stable name for it.
 const ELOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
@@ -96,7 +100,7 @@ impl Snapshot {
                     Listed::Directory => Node::Directory(Entries::new()),
                     Listed::File(content) => {
                         let rules = if steers(name) { Some(content?.to_vec()) } else { None };
-                        Node::File { digest: Digest::of(""), executable: false, rules }
+                        Node::File { digest: *NOTHING, executable: false, rules }
                     }
                 };
                 entries.insert(name.to_vec(), node);
@@ -190,7 +194,7 @@ impl Walk<'_> {
             let digest = std::fs::File::open(path).and_then(Digest::of_reader).map_err(io)?;
             (digest, metadata.permissions().mode() & 0o100 != 0)
         } else {
-            (Digest::of(""), false)
+            (*NOTHING, false)
         };
         let rules = if relative.last().is_some_and(|name| steers(name)) {
             Some(artifact::read_bounded(path, MAX_IGNORE_BYTES)?)

@@ -117,7 +117,7 @@ fn line_ends(path: &[u8], file: &FileEntry, rule: &'static Rule, report: &mut Re
     }
 }
 
-fn reward(facts: &Facts<'_>, root: &[u8], test: &[u8], script: &Script, report: &mut Report<'_>) {
+fn reward(facts: &Facts<'_>, root: &[u8], test: &[u8], script: &Script<'_>, report: &mut Report<'_>) {
     // What was not kept may mention it.
     let says = |content: Option<&[u8]>| {
         content.is_none_or(|content| holds(content, "reward") || holds(content, "/logs/verifier"))
@@ -147,7 +147,7 @@ fn reward(facts: &Facts<'_>, root: &[u8], test: &[u8], script: &Script, report: 
             format!("{} ends the script when it fails, before its status is looked at", quoted(command));
         report.add(&REWARD_LOST, Place::line(test, line), message);
     } else if let Some(command) = lost_verdict(script).filter(|_| alone()) {
-        let words: Vec<_> = command.words.iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<_> = command.words.iter().map(|word| &*word.text).collect();
         let message =
             format!("{} ends the script when it fails, before a reward is written", quoted(words.join(" ")));
         report.add(&REWARD_LOST, Place::line(test, command.line), message);
@@ -155,9 +155,10 @@ fn reward(facts: &Facts<'_>, root: &[u8], test: &[u8], script: &Script, report: 
 }
 
 /// The command that runs the tests and whose failure ends the script before its first mention of a reward.
-fn lost_verdict(script: &Script) -> Option<&Command> {
+fn lost_verdict<'s, 'a>(script: &'s Script<'a>) -> Option<&'s Command<'a>> {
     // What a function does depends on where it is called.
-    let unclear = |command: &Command| ["trap", "function", "{"].iter().any(|word| command.begins_with(word));
+    let unclear =
+        |command: &Command<'_>| ["trap", "function", "{"].iter().any(|word| command.begins_with(word));
     if script.commands.iter().any(unclear) {
         return None;
     }
@@ -166,8 +167,8 @@ fn lost_verdict(script: &Script) -> Option<&Command> {
     for (at, command) in script.commands.iter().enumerate() {
         strict = strictness(command).unwrap_or(strict);
         let mentions = |text: &str| text.contains("reward") || text.contains("/logs/verifier");
-        let words = command.words.iter().map(|word| word.text.as_str());
-        if words.chain(command.outputs.iter().map(String::as_str)).any(mentions) {
+        let words = command.words.iter().map(|word| &*word.text);
+        if words.chain(command.outputs.iter().map(|file| &**file)).any(mentions) {
             return tested;
         }
         let alone = script.commands.get(at + 1).is_none_or(|next| next.joint == Joint::Then);
@@ -179,9 +180,9 @@ fn lost_verdict(script: &Script) -> Option<&Command> {
 }
 
 /// Whether a command runs tests or compares something, so that it fails when the agent has failed.
-fn judges(command: &Command) -> bool {
+fn judges(command: &Command<'_>) -> bool {
     let words = command.program();
-    let has = |wanted: &[&str]| words.iter().skip(1).any(|word| wanted.contains(&word.text.as_str()));
+    let has = |wanted: &[&str]| words.iter().skip(1).any(|word| wanted.contains(&&*word.text));
     match command.name() {
         "pytest" | "py.test" | "tox" | "nosetests" | "jest" | "mocha" | "vitest" | "ctest" | "bats"
         | "rspec" | "phpunit" | "diff" | "cmp" | "test" | "[" | "[[" => true,
@@ -196,13 +197,13 @@ fn judges(command: &Command) -> bool {
 }
 
 /// Whether a command turns `set -e` on or off.
-fn strictness(command: &Command) -> Option<bool> {
+fn strictness(command: &Command<'_>) -> Option<bool> {
     if !command.begins_with("set") {
         return None;
     }
     let mut strict = None;
     for (at, word) in command.words.iter().enumerate().skip(1) {
-        let text = word.text.as_str();
+        let text = &*word.text;
         let option = |sign: char| {
             let letters = text.strip_prefix(sign).unwrap_or_default();
             letters.chars().all(|c| c.is_ascii_alphabetic()) && letters.contains('e')
@@ -218,9 +219,9 @@ fn strictness(command: &Command) -> Option<bool> {
 }
 
 /// The command whose failure ends the script before the next one reads its status.
-fn lost_status(script: &Script) -> Option<(u32, String)> {
+fn lost_status(script: &Script<'_>) -> Option<(u32, String)> {
     let mut strict = false;
-    let mut before: Option<&Command> = None;
+    let mut before: Option<&Command<'_>> = None;
     for command in &script.commands {
         let words = &command.words;
         strict = strictness(command).unwrap_or(strict);
@@ -232,7 +233,7 @@ fn lost_status(script: &Script) -> Option<(u32, String)> {
             && command.joint == Joint::Then
             && ends_the_script(before)
         {
-            let text: Vec<_> = before.words.iter().map(|word| word.text.as_str()).collect();
+            let text: Vec<_> = before.words.iter().map(|word| &*word.text).collect();
             return Some((before.line, text.join(" ")));
         }
         before = Some(command);
@@ -242,7 +243,7 @@ fn lost_status(script: &Script) -> Option<(u32, String)> {
 
 /// Whether `set -e` ends the script when this command fails: it stands by itself at the top level. The end of a pipe
 /// is let off, because it decides only together with `pipefail`.
-fn ends_the_script(command: &Command) -> bool {
+fn ends_the_script(command: &Command<'_>) -> bool {
     const OPENING: &[&str] = &["if", "elif", "then", "else", "while", "until", "do", "!", "set"];
     const CLOSING: &[&str] = &["fi", "done", "esac", "}"];
     let guarded = OPENING.iter().chain(CLOSING).any(|word| command.begins_with(word));

@@ -8,7 +8,7 @@ use crate::facts::Facts;
 use crate::lines::lines_with;
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
-use crate::shell::{Command, Script, Word};
+use crate::shell::{Command, Script};
 
 pub(super) const RULES: &[&Rule] = &[&VERIFIER_NETWORK, &VERIFIER_UNPINNED];
 
@@ -87,7 +87,7 @@ fn python(path: &[u8], content: &[u8], report: &mut Report<'_>) {
     }
 }
 
-fn shell(path: &[u8], script: &Script, report: &mut Report<'_>) {
+fn shell(path: &[u8], script: &Script<'_>, report: &mut Report<'_>) {
     let mut fetches: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     let mut unpinned: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
     for command in &script.commands {
@@ -124,8 +124,8 @@ fn installs_a_package(line: &str) -> bool {
 }
 
 /// What a command takes from the network, for people.
-fn fetch(command: &Command) -> Option<String> {
-    let words: Vec<&str> = command.program().iter().map(|word| word.text.as_str()).collect();
+fn fetch(command: &Command<'_>) -> Option<String> {
+    let words: Vec<&str> = command.program().iter().map(|word| &*word.text).collect();
     let has = |options: &[&str]| words.iter().any(|word| options.contains(word));
     let name = command.name();
     let name = if is_python(name) && words.get(1) == Some(&"-m") {
@@ -208,8 +208,8 @@ fn foreign_address(word: &str) -> Option<&str> {
 }
 
 /// The requirements without an exact version that a command installs.
-fn unpinned_packages(command: &Command) -> Vec<&str> {
-    let words: Vec<&str> = command.program().iter().map(|word: &Word| word.text.as_str()).collect();
+fn unpinned_packages<'w>(command: &'w Command<'_>) -> Vec<&'w str> {
+    let words: Vec<&str> = command.program().iter().map(|word| &*word.text).collect();
     let install = |at: usize| words.get(at) == Some(&"install");
     let packages = match command.name() {
         "pip" | "pip3" | "pipx" if install(1) => requirements(&words[2..]),

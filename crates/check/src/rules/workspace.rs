@@ -123,7 +123,7 @@ fn copies(changed: &[u8], repaired: &[u8], path: &[u8], workspace: &Archive, rep
     }
 }
 
-fn names(facts: &Facts<'_>, instance: &Instance, workspace: Option<&Archive>, report: &mut Report<'_>) {
+fn names(facts: &Facts<'_>, instance: &Instance<'_>, workspace: Option<&Archive>, report: &mut Report<'_>) {
     let hidden = facts.view.files_below(b"tests").filter_map(|(_, file)| file.archive.as_ref());
     let members: Vec<&Member> = hidden.chain(workspace).flat_map(|archive| &archive.members).collect();
     let mut words: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();

@@ -74,7 +74,7 @@ fn fetched(facts: &Facts<'_>) -> Vec<(u32, RepoKey)> {
         let Instruction::Run { command: Command::Shell(text), .. } = &step.instruction else { continue };
         for command in read_script(text).commands.iter().filter(|command| command.name() == "git") {
             let words = command.program();
-            if words.iter().any(|word| matches!(word.text.as_str(), "clone" | "fetch" | "submodule")) {
+            if words.iter().any(|word| matches!(&*word.text, "clone" | "fetch" | "submodule")) {
                 let named =
                     words.iter().filter(|word| word.text.contains("://") || word.text.starts_with("git@"));
                 found.extend(named.filter_map(|word| Some((step.line, RepoKey::parse(&word.text).ok()?))));

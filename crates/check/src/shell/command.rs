@@ -1,10 +1,12 @@
 //! Simple commands and their words.
 
+use std::borrow::Cow;
+
 /// One word of a command, quotes removed, expansions left as they are written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Word {
-    /// The text.
-    pub(crate) text: String,
+pub(crate) struct Word<'a> {
+    /// The text: a part of the script, unless a quote or something else inside it was removed.
+    pub(crate) text: Cow<'a, str>,
     /// Whether any part of it was quoted.
     pub(crate) quoted: bool,
 }
@@ -25,7 +27,7 @@ pub(crate) enum Joint {
 
 /// One simple command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Command {
+pub(crate) struct Command<'a> {
     /// Line of its first word, counted from 1.
     pub(crate) line: u32,
     /// How it is joined to the command before it.
@@ -33,9 +35,9 @@ pub(crate) struct Command {
     /// How deep it stands in substitutions and subshells.
     pub(crate) depth: usize,
     /// Its words without redirections.
-    pub(crate) words: Vec<Word>,
+    pub(crate) words: Vec<Word<'a>>,
     /// The files that its output goes to.
-    pub(crate) outputs: Vec<String>,
+    pub(crate) outputs: Vec<Cow<'a, str>>,
 }
 
 /// Words that may stand before a command without being one.
@@ -44,20 +46,30 @@ const KEYWORDS: &[&str] = &["if", "then", "elif", "else", "while", "until", "do"
 const WRAPPERS: &[&str] =
     &["sudo", "exec", "nohup", "env", "command", "builtin", "stdbuf", "nice", "xargs", "timeout"];
 
-impl Command {
+impl<'a> Command<'a> {
+    /// The same without borrowing from the script.
+    pub(super) fn into_owned(self) -> Command<'static> {
+        let word = |word: Word<'_>| Word { text: word.text.into_owned().into(), quoted: word.quoted };
+        Command {
+            line: self.line,
+            joint: self.joint,
+            depth: self.depth,
+            words: self.words.into_iter().map(word).collect(),
+            outputs: self.outputs.into_iter().map(|file| file.into_owned().into()).collect(),
+        }
+    }
+
     /// The words from the program's name on: without assignments, keywords, and programs that only run another.
-    pub(crate) fn program(&self) -> &[Word] {
+    pub(crate) fn program(&self) -> &[Word<'a>] {
         let mut rest = self.words.as_slice();
         while let Some((first, tail)) = rest.split_first() {
-            let word = first.text.as_str();
+            let word = &*first.text;
             if first.quoted || !(KEYWORDS.contains(&word) || is_assignment(word)) {
                 if !WRAPPERS.contains(&word) {
                     break;
                 }
                 // `command -v curl` asks for a program and does not run it.
-                if word == "command"
-                    && tail.first().is_some_and(|next| matches!(next.text.as_str(), "-v" | "-V"))
-                {
+                if word == "command" && tail.first().is_some_and(|next| matches!(&*next.text, "-v" | "-V")) {
                     return &[];
                 }
                 rest = without_options(word, tail);
@@ -70,7 +82,7 @@ impl Command {
 
     /// The name of the program without its directory; empty when there is none.
     pub(crate) fn name(&self) -> &str {
-        let name = self.program().first().map_or("", |word| word.text.as_str());
+        let name = self.program().first().map_or("", |word| &*word.text);
         name.rsplit('/').next().unwrap_or(name)
     }
 
@@ -90,11 +102,10 @@ fn is_assignment(word: &str) -> bool {
 }
 
 /// What follows the options of a wrapper; `timeout` also takes a duration.
-fn without_options<'a>(wrapper: &str, words: &'a [Word]) -> &'a [Word] {
+fn without_options<'w, 'a>(wrapper: &str, words: &'w [Word<'a>]) -> &'w [Word<'a>] {
     let mut rest = words;
     while let Some((first, tail)) = rest.split_first() {
-        let takes_value =
-            matches!((wrapper, first.text.as_str()), ("sudo", "-u" | "-g") | ("timeout", "-k" | "-s"));
+        let takes_value = matches!((wrapper, &*first.text), ("sudo", "-u" | "-g") | ("timeout", "-k" | "-s"));
         rest = match first.text.starts_with('-') {
             true if takes_value => tail.get(1..).unwrap_or_default(),
             true => tail,

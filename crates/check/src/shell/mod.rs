@@ -7,5 +7,5 @@
 mod command;
 mod read;
 
-pub(crate) use command::{Command, Joint, Word};
+pub(crate) use command::{Command, Joint};
 pub(crate) use read::{Script, read_script};

@@ -1,5 +1,7 @@
 //! Takes a script apart.
 
+use std::borrow::Cow;
+
 use super::command::{Command, Joint, Word};
 
 /// Substitutions nested deeper than this are read as text.
@@ -7,20 +9,35 @@ const MAX_DEPTH: usize = 64;
 
 /// A script taken apart.
 #[derive(Debug, Default)]
-pub(crate) struct Script {
+pub(crate) struct Script<'a> {
     /// Simple commands in the order in which they end, those of substitutions included.
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Vec<Command<'a>>,
     /// Here-documents in order.
-    pub(crate) heredocs: Vec<Heredoc>,
+    pub(crate) heredocs: Vec<Heredoc<'a>>,
+}
+
+impl Script<'_> {
+    /// The same without borrowing from its text.
+    pub(crate) fn into_owned(self) -> Script<'static> {
+        let heredoc = |heredoc: Heredoc<'_>| Heredoc {
+            line: heredoc.line,
+            body: heredoc.body.into_owned().into(),
+            command: heredoc.command,
+        };
+        Script {
+            commands: self.commands.into_iter().map(Command::into_owned).collect(),
+            heredocs: self.heredocs.into_iter().map(heredoc).collect(),
+        }
+    }
 }
 
 /// A here-document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Heredoc {
+pub(crate) struct Heredoc<'a> {
     /// The first line of its body, counted from 1.
     pub(crate) line: u32,
     /// The body.
-    pub(crate) body: String,
+    pub(crate) body: Cow<'a, str>,
     /// Place in [`Script::commands`] of the command that it belongs to, where that has been read.
     pub(crate) command: usize,
 }
@@ -35,11 +52,39 @@ enum Inside {
 }
 
 /// A command that was interrupted by a substitution, and whether it stood in double quotes.
-struct Outer {
+struct Outer<'a> {
     inside: Inside,
-    command: Command,
-    word: Option<Word>,
+    command: Command<'a>,
+    word: Option<Draft>,
     in_quotes: bool,
+}
+
+/// A word that is being read: a part of the script as long as nothing inside it was left out.
+#[derive(Default)]
+struct Draft {
+    begin: usize,
+    end: usize,
+    /// The text, where it is no part of the script.
+    text: Option<String>,
+    quoted: bool,
+}
+
+impl Draft {
+    /// Adds a part of the script.
+    fn push(&mut self, script: &str, begin: usize, end: usize) {
+        let part = &script[begin..end];
+        match &mut self.text {
+            Some(text) => text.push_str(part),
+            None if self.begin == self.end => (self.begin, self.end) = (begin, end),
+            None if self.end == begin => self.end = end,
+            None => self.text = Some([&script[self.begin..self.end], part].concat()),
+        }
+    }
+
+    fn finish(self, script: &str) -> Word<'_> {
+        let text = self.text.map_or(Cow::Borrowed(&script[self.begin..self.end]), Cow::Owned);
+        Word { text, quoted: self.quoted }
+    }
 }
 
 /// Which way a redirection goes.
@@ -57,21 +102,24 @@ struct Pending {
 }
 
 struct Reader<'a> {
-    chars: std::iter::Peekable<std::str::Chars<'a>>,
+    text: &'a str,
+    /// Where the next character begins.
+    at: usize,
     line: u32,
-    script: Script,
-    outer: Vec<Outer>,
-    command: Command,
-    word: Option<Word>,
+    script: Script<'a>,
+    outer: Vec<Outer<'a>>,
+    command: Command<'a>,
+    word: Option<Draft>,
     /// The word being read is the target of a redirection and no argument.
     redirected: Option<Redirection>,
     pending: Vec<Pending>,
 }
 
 /// Takes the text of a script apart.
-pub(crate) fn read_script(text: &str) -> Script {
+pub(crate) fn read_script(text: &str) -> Script<'_> {
     let mut reader = Reader {
-        chars: text.chars().peekable(),
+        text,
+        at: 0,
         line: 1,
         script: Script::default(),
         outer: Vec::new(),
@@ -84,37 +132,55 @@ pub(crate) fn read_script(text: &str) -> Script {
     reader.script
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
     fn next(&mut self) -> Option<char> {
-        let c = self.chars.next();
-        self.line += u32::from(c == Some('\n'));
-        c
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        self.line += u32::from(c == '\n');
+        Some(c)
+    }
+
+    /// Goes on to the next byte for which `ends` holds, or to the end. No such byte stands inside a character.
+    fn skip_until(&mut self, ends: impl Fn(u8) -> bool) {
+        let rest = &self.text.as_bytes()[self.at..];
+        let length = rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len());
+        self.line += memchr::memchr_iter(b'\n', &rest[..length]).count() as u32;
+        self.at += length;
     }
 
     fn next_is(&mut self, wanted: char) -> bool {
-        let is = self.chars.peek() == Some(&wanted);
+        let is = self.peek() == Some(wanted);
         if is {
             self.next();
         }
         is
     }
 
-    fn push(&mut self, c: char) {
-        if self.command.words.is_empty() && self.word.is_none() {
-            self.command.line = self.line;
-        }
-        self.word.get_or_insert_default().text.push(c);
+    /// Adds what was read since `begin` to the word.
+    fn push_from(&mut self, begin: usize) {
+        let (text, end) = (self.text, self.at);
+        self.word().push(text, begin, end);
     }
 
     fn quote(&mut self) {
+        self.word().quoted = true;
+    }
+
+    /// The word being read, which begins here if there is none.
+    fn word(&mut self) -> &mut Draft {
         if self.command.words.is_empty() && self.word.is_none() {
             self.command.line = self.line;
         }
-        self.word.get_or_insert_default().quoted = true;
+        self.word.get_or_insert_default()
     }
 
     fn end_word(&mut self) {
         let Some(word) = self.word.take() else { return };
+        let word = word.finish(self.text);
         match self.redirected.take() {
             None => self.command.words.push(word),
             Some(Redirection::Output) => self.command.outputs.push(word.text),
@@ -138,21 +204,19 @@ impl Reader<'_> {
     }
 
     fn read(&mut self) {
-        while let Some(c) = self.next() {
+        loop {
+            let begin = self.at;
+            let Some(c) = self.next() else { break };
             match c {
                 '\n' => {
                     self.end_command(Joint::Then);
                     self.bodies();
                 }
                 ' ' | '\t' | '\r' => self.end_word(),
-                '#' if self.word.is_none() => {
-                    while self.chars.peek().is_some_and(|&c| c != '\n') {
-                        self.next();
-                    }
-                }
+                '#' if self.word.is_none() => self.skip_until(|byte| byte == b'\n'),
                 '\\' => match self.next() {
                     Some('\n') | None => {}
-                    Some(c) => self.push(c),
+                    Some(_) => self.push_from(begin + 1),
                 },
                 '\'' => self.single_quotes(),
                 '"' => {
@@ -172,13 +236,16 @@ impl Reader<'_> {
                     self.next_is('&');
                     self.end_command(joint);
                 }
-                '&' if self.chars.peek() == Some(&'>') => self.end_word(),
+                '&' if self.peek() == Some('>') => self.end_word(),
                 '&' => {
                     let joint = if self.next_is('&') { Joint::And } else { Joint::Then };
                     self.end_command(joint);
                 }
                 '>' | '<' => self.redirection(c),
-                c => self.push(c),
+                _ => {
+                    self.skip_until(ends_a_run);
+                    self.push_from(begin);
+                }
             }
         }
         while !self.outer.is_empty() {
@@ -189,28 +256,25 @@ impl Reader<'_> {
 
     fn single_quotes(&mut self) {
         self.quote();
-        while let Some(c) = self.next() {
-            if c == '\'' {
-                return;
-            }
-            self.push(c);
-        }
+        let begin = self.at;
+        self.skip_until(|byte| byte == b'\'');
+        self.push_from(begin);
+        self.next();
     }
 
     /// Reads on inside double quotes, up to the closing one or a substitution.
     fn double_quotes(&mut self) {
-        while let Some(c) = self.next() {
+        loop {
+            let begin = self.at;
+            let Some(c) = self.next() else { return };
             match c {
                 '"' => return,
                 '\\' => match self.next() {
                     Some('\n') | None => {}
-                    Some(c @ ('"' | '\\' | '$' | '`')) => self.push(c),
-                    Some(c) => {
-                        self.push('\\');
-                        self.push(c);
-                    }
+                    Some('"' | '\\' | '$' | '`') => self.push_from(begin + 1),
+                    Some(_) => self.push_from(begin),
                 },
-                '$' if self.chars.peek() == Some(&'(') => {
+                '$' if self.peek() == Some('(') => {
                     let depth = self.outer.len();
                     self.dollar(true);
                     if self.outer.len() != depth {
@@ -224,62 +288,63 @@ impl Reader<'_> {
                         return;
                     }
                 }
-                c => self.push(c),
+                _ => {
+                    self.skip_until(|byte| matches!(byte, b'"' | b'\\' | b'$' | b'`'));
+                    self.push_from(begin);
+                }
             }
         }
     }
 
-    /// A dollar sign: arithmetic and braces are text, `$(` begins a substitution.
+    /// A dollar sign, which was just read: arithmetic and braces are text, `$(` begins a substitution.
     fn dollar(&mut self, in_quotes: bool) {
-        self.push('$');
-        match self.chars.peek() {
+        let begin = self.at;
+        self.push_from(begin - 1);
+        match self.peek() {
             Some('(') => {
                 self.next();
                 if self.next_is('(') {
-                    self.push('(');
-                    self.push('(');
-                    self.text_until_balanced('(', ')', 2);
+                    self.skip_until_balanced('(', ')', 2);
+                    self.push_from(begin);
                 } else if self.outer.len() < MAX_DEPTH {
                     self.enter(Inside::Parenthesis, in_quotes);
                 } else {
-                    self.push('(');
+                    self.push_from(begin);
                 }
             }
             Some('{') => {
                 self.next();
-                self.push('{');
-                self.text_until_balanced('{', '}', 1);
+                self.skip_until_balanced('{', '}', 1);
+                self.push_from(begin);
             }
             Some('\'') if !in_quotes => {
                 // `$'…'` with its own escapes: an escaped quote does not end it.
                 self.next();
                 self.quote();
-                while let Some(c) = self.next() {
-                    match c {
-                        '\'' => return,
-                        '\\' => {
-                            self.push('\\');
-                            if let Some(c) = self.next() {
-                                self.push(c);
-                            }
-                        }
-                        c => self.push(c),
+                let begin = self.at;
+                loop {
+                    self.skip_until(|byte| matches!(byte, b'\'' | b'\\'));
+                    if self.peek() != Some('\\') {
+                        break;
                     }
+                    self.next();
+                    self.next();
                 }
+                self.push_from(begin);
+                self.next();
             }
             _ => {}
         }
     }
 
-    fn text_until_balanced(&mut self, open: char, close: char, mut depth: usize) {
+    fn skip_until_balanced(&mut self, open: char, close: char, mut depth: usize) {
         while depth > 0 {
             // A line end inside means that this was something else.
-            let Some(&c) = self.chars.peek() else { return };
+            let Some(c) = self.peek() else { return };
             if c == '\n' {
                 return;
             }
             self.next();
-            self.push(c);
             if c == open {
                 depth += 1;
             } else if c == close {
@@ -335,13 +400,11 @@ impl Reader<'_> {
 
     fn redirection(&mut self, sign: char) {
         // The number in `2>` belongs to the redirection.
-        if self
-            .word
-            .as_ref()
-            .is_some_and(|word| !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit()))
-        {
-            self.word = None;
-        }
+        let script = self.text.as_bytes();
+        self.word.take_if(|word| {
+            let text = word.text.as_ref().map_or(&script[word.begin..word.end], |text| text.as_bytes());
+            !word.quoted && text.iter().all(u8::is_ascii_digit)
+        });
         self.end_word();
         if sign == '<' && self.next_is('<') {
             if self.next_is('<') {
@@ -349,32 +412,26 @@ impl Reader<'_> {
                 return;
             }
             let strip_tabs = self.next_is('-');
-            while self.chars.peek().is_some_and(|&c| matches!(c, ' ' | '\t')) {
-                self.next();
-            }
+            self.skip_until(|byte| !matches!(byte, b' ' | b'\t'));
             if let Some(delimiter) = self.delimiter() {
                 let command = self.script.commands.len();
                 self.pending.push(Pending { delimiter, strip_tabs, command });
             }
             return;
         }
-        while self.chars.peek().is_some_and(|&c| matches!(c, '>' | '&' | '|')) {
-            self.next();
-        }
-        if sign == '<' && self.chars.peek() == Some(&'(') {
+        self.skip_until(|byte| !matches!(byte, b'>' | b'&' | b'|'));
+        if sign == '<' && self.peek() == Some('(') {
             return;
         }
-        while self.chars.peek().is_some_and(|&c| matches!(c, ' ' | '\t')) {
-            self.next();
-        }
+        self.skip_until(|byte| !matches!(byte, b' ' | b'\t'));
         let way = if sign == '>' { Redirection::Output } else { Redirection::Input };
-        self.redirected = self.chars.peek().is_some_and(|&c| c != '\n' && c != '(').then_some(way);
+        self.redirected = self.peek().is_some_and(|c| c != '\n' && c != '(').then_some(way);
     }
 
     fn delimiter(&mut self) -> Option<String> {
         let mut name = String::new();
         let mut quote = None;
-        while let Some(&c) = self.chars.peek() {
+        while let Some(c) = self.peek() {
             match (quote, c) {
                 (Some(open), c) if c == open => quote = None,
                 (None, '\'' | '"') => quote = Some(c),
@@ -391,32 +448,57 @@ impl Reader<'_> {
     /// Reads the bodies of the here-documents that were announced on the line that just ended.
     fn bodies(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
-            let line = self.line;
-            let mut body = String::new();
-            loop {
-                let mut text = String::new();
-                let mut ended = true;
-                while let Some(c) = self.next() {
-                    if c == '\n' {
-                        ended = false;
-                        break;
-                    }
-                    text.push(c);
-                }
+            let (line, begin) = (self.line, self.at);
+            let mut stripped = String::new();
+            let end = loop {
+                let begin = self.at;
+                self.skip_until(|byte| byte == b'\n');
+                let text = &self.text[begin..self.at];
+                let ended = self.next().is_none();
                 let plain = text.trim_end_matches('\r');
                 let plain = if pending.strip_tabs { plain.trim_start_matches('\t') } else { plain };
                 if plain == pending.delimiter || (ended && text.is_empty()) {
-                    break;
+                    break begin;
                 }
-                body.push_str(if pending.strip_tabs { text.trim_start_matches('\t') } else { &text });
-                body.push('\n');
+                if pending.strip_tabs {
+                    stripped.push_str(text.trim_start_matches('\t'));
+                    stripped.push('\n');
+                }
                 if ended {
-                    break;
+                    break self.at;
                 }
-            }
+            };
+            let body = match &self.text[begin..end] {
+                _ if pending.strip_tabs => Cow::Owned(stripped),
+                whole if whole.is_empty() || whole.ends_with('\n') => Cow::Borrowed(whole),
+                cut => Cow::Owned([cut, "\n"].concat()),
+            };
             self.script.heredocs.push(Heredoc { line, body, command: pending.command });
         }
     }
+}
+
+/// Whether a byte may mean something else inside a word than itself.
+fn ends_a_run(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'\n'
+            | b' '
+            | b'\t'
+            | b'\r'
+            | b'\\'
+            | b'\''
+            | b'"'
+            | b'$'
+            | b'`'
+            | b'('
+            | b')'
+            | b';'
+            | b'|'
+            | b'&'
+            | b'>'
+            | b'<'
+    )
 }
 
 #[cfg(test)]
@@ -426,7 +508,8 @@ mod tests {
 
     fn commands(text: &str) -> Vec<(u32, Vec<String>)> {
         let script = read_script(text);
-        let words = |command: &Command| command.words.iter().map(|word| word.text.clone()).collect();
+        let words =
+            |command: &Command<'_>| command.words.iter().map(|word| word.text.clone().into_owned()).collect();
         script.commands.iter().map(|command| (command.line, words(command))).collect()
     }
 

@@ -149,9 +149,9 @@ impl<'a> Walk<'a> {
 
     /// The names in a directory with their kinds, in order.
     fn names(&self, path: &[u8]) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
-        let directory = self.open(path, OFlags::DIRECTORY)?;
+        let mut directory = Dir::new(self.open(path, OFlags::DIRECTORY)?)?;
         let mut names = Vec::new();
-        for entry in Dir::read_from(&directory)? {
+        while let Some(entry) = directory.read() {
             let entry = entry?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
             }
             let kind = match entry.file_type() {
                 FileType::Unknown => {
-                    FileType::from_raw_mode(statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode)
+                    FileType::from_raw_mode(statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode)
                 }
                 kind => kind,
             };

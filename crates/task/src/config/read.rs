@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use serde::Deserialize as _;
 use toml::de::{DeTable, DeValue};
 use unicode_normalization::UnicodeNormalization;
 
@@ -37,10 +38,12 @@ pub fn read_config(bytes: &[u8]) -> Result<ConfigReading, ConfigError> {
         ConfigError::Syntax { line, column, message: error.message().to_owned() }
     };
     let document = DeTable::parse(text).map_err(|error| syntax(&error))?;
-    let mut plain: toml::Table = toml::from_str(text).map_err(|error| syntax(&error))?;
     let report = Report::new(text);
     let root = Section::new(&report, document.get_ref(), String::new(), 0..0);
     let mut config = task_config(root);
+    // Numbers that are too large are noticed only here.
+    let mut plain =
+        toml::Table::deserialize(toml::de::Deserializer::from(document)).map_err(|error| syntax(&error))?;
     if let Some(toml::Value::Table(metadata)) = plain.remove("metadata") {
         config.metadata = metadata;
     }
