@@ -7,6 +7,7 @@ use image::dockerfile::{Dockerfile, ParseError};
 
 use crate::gold::Gold;
 use crate::instance::{self, Instance};
+use crate::lines::text;
 use crate::shell::{Script, read_script};
 use crate::view::{Archive, TaskView};
 
@@ -56,7 +57,7 @@ pub(crate) fn scripts(view: &TaskView) -> BTreeMap<&[u8], Script<'_>> {
             let folder = [root.as_slice(), folder].concat();
             for (path, file) in view.files_below(&folder).filter(|(path, _)| path.ends_with(b".sh")) {
                 if let Some(content) = &file.content {
-                    let script = match String::from_utf8_lossy(content) {
+                    let script = match text(content) {
                         Cow::Borrowed(text) => read_script(text),
                         Cow::Owned(text) => read_script(&text).into_owned(),
                     };

@@ -109,7 +109,7 @@ impl GoldPatch {
             Direction::Breaks => (LineKind::Remove, LineKind::Add),
         };
         let all = || patch.files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| &hunk.lines);
-        let text = |bytes: &[u8]| squeezed(&String::from_utf8_lossy(bytes));
+        let text = |bytes: &[u8]| squeezed(&crate::lines::text(bytes));
         // A line that the broken workspace shows as well gives nothing away.
         let visible: BTreeSet<String> = all()
             .filter(|line| line.kind == stays || line.kind == LineKind::Context)

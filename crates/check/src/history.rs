@@ -11,7 +11,7 @@ use task::git::{self, Budget};
 use task::printable;
 
 use crate::facts::Facts;
-use crate::lines::file_name;
+use crate::lines::{file_name, text};
 use crate::view::{Entry, MemberKind};
 
 /// Commits are read up to this size; the parents stand at their beginning.
@@ -66,6 +66,7 @@ pub(crate) fn nested_repositories<'a>(facts: &Facts<'a>) -> impl Iterator<Item =
 
 /// Parts a path behind its first `.git` component.
 fn split_at_git(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    memchr::memmem::find(path, b".git")?;
     let mut start = 0;
     for part in path.split(|&b| b == b'/') {
         let end = start + part.len();
@@ -79,7 +80,7 @@ fn split_at_git(path: &[u8]) -> Option<(&[u8], &[u8])> {
 
 impl GitStore<'_> {
     fn text(&self, path: &[u8]) -> Option<String> {
-        Some(String::from_utf8_lossy((*self.files.get(path)?)?).trim().to_owned())
+        Some(text((*self.files.get(path)?)?).trim().to_owned())
     }
 
     /// References that lie in one file for all.
@@ -121,7 +122,7 @@ impl GitStore<'_> {
             }
         }
         for (path, content) in self.files.iter().filter(|(path, _)| path.starts_with(b"logs/")) {
-            let text = content.map(String::from_utf8_lossy).unwrap_or_default();
+            let text = content.map(text).unwrap_or_default();
             let ids = text.lines().flat_map(|line| line.split(' ').take(2));
             let others: BTreeSet<&str> = ids.filter(|id| elsewhere(id)).collect();
             if !others.is_empty() || content.is_none() {
@@ -186,7 +187,7 @@ fn loose_parents(object: &[u8]) -> Option<Vec<String>> {
     let mut rest = Vec::new();
     inflater.take(MAX_COMMIT).read_to_end(&mut rest).ok()?;
     let end = rest.iter().position(|&b| b == 0)?;
-    let text = String::from_utf8_lossy(&rest[end + 1..]);
+    let text = text(&rest[end + 1..]);
     let headers = text.lines().take_while(|line| !line.is_empty());
     Some(headers.filter_map(|line| line.strip_prefix("parent ")).map(str::to_owned).collect())
 }

@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 use grade::{Framework, Surface};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Where it stands.
 pub(crate) const PATH: &[u8] = b"tests/config.json";
+
+/// The test surface where nothing else is said.
+pub(crate) static PYTEST: LazyLock<Surface> = LazyLock::new(Surface::pytest);
 
 /// The part of `tests/config.json` that the rules look at. Texts are parts of the file where it writes them without escapes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +26,7 @@ pub(crate) struct Instance<'a> {
     /// Whether an empty list of failing tests is meant.
     pub(crate) regressions_only: bool,
     /// Which files of the workspace are tests or steer them.
-    pub(crate) surface: Surface,
+    pub(crate) surface: Cow<'static, Surface>,
     /// What runs the tests, where that is said; ids are read as its own.
     pub(crate) framework: Option<Framework>,
     /// Where the workspace is in the container, where that is said.
@@ -71,7 +75,7 @@ impl<'a> Instance<'a> {
             surface: row
                 .surface
                 .and_then(|surface| Surface::deserialize(surface).ok())
-                .unwrap_or_else(Surface::pytest),
+                .map_or(Cow::Borrowed(&PYTEST), Cow::Owned),
             framework: row.framework.and_then(|framework| Framework::deserialize(framework).ok()),
             workdir: row.workdir.and_then(Value::text),
             regressions_only: matches!(row.p2p_only, Some(Value::Bool(true))),

@@ -1,5 +1,13 @@
 //! Lines of foreign text.
 
+use std::borrow::Cow;
+
+/// A content as text; bytes that are not UTF-8 become replacement characters.
+pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    // Looking for the first wrong byte takes longer than asking whether there is one.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
 /// A text as lines counted from 1, without their ends; bytes that are not UTF-8 become replacement characters.
 pub(crate) fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
     (1u32..).zip(text.lines())
@@ -111,8 +119,7 @@ pub(crate) fn is_program_name(name: &[u8]) -> bool {
         "diff", "sql", "ipynb", "cob", "cbl", "f90", "ml", "ex", "clj", "pyx",
     ];
     let Some(at) = name.iter().rposition(|&b| b == b'.') else { return false };
-    let ending = name[at + 1..].to_ascii_lowercase();
-    ENDINGS.iter().any(|known| known.as_bytes() == ending)
+    ENDINGS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(&name[at + 1..]))
 }
 
 #[cfg(test)]

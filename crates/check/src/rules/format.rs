@@ -1,5 +1,6 @@
 //! Parts of the directory, the syntax of `task.toml`, names of files.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use record::Severity;
@@ -387,7 +388,7 @@ fn fits(near: &str, value: &toml::Value) -> bool {
 
 fn names_of_files(facts: &Facts<'_>, report: &mut Report<'_>) {
     let inside_git = |path: &[u8]| path.split(|&b| b == b'/').any(|part| part == b".git");
-    let mut folded: HashMap<(&[u8], String), &[u8]> = HashMap::new();
+    let mut folded: HashMap<(&[u8], Cow<'_, str>), &[u8]> = HashMap::new();
     for (path, entry) in &facts.view.entries {
         let name = file_name(path);
         let shown = || printable(name);
@@ -405,8 +406,8 @@ fn names_of_files(facts: &Facts<'_>, report: &mut Report<'_>) {
                     report.add(&FILE_NAME_UNPORTABLE, Place::file(path), message);
                 }
                 let folder = &path[..path.len() - name.len()];
-                let alike: String = if text.is_ascii() {
-                    text.to_ascii_lowercase()
+                let alike: Cow<'_, str> = if text.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) {
+                    text.into()
                 } else {
                     text.nfc().flat_map(char::to_lowercase).collect()
                 };

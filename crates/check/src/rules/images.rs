@@ -82,9 +82,17 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
         {
             continue;
         }
-        let Some(text) = facts.view.text(path) else { continue };
-        match parse(&text) {
-            Ok(dockerfile) => bases(path, &dockerfile, report),
+        let parsed;
+        let dockerfile = match facts.dockerfile.as_ref().filter(|_| path == DOCKERFILE) {
+            Some(known) => known,
+            None => {
+                let Some(text) = facts.view.text(path) else { continue };
+                parsed = parse(&text);
+                &parsed
+            }
+        };
+        match dockerfile {
+            Ok(dockerfile) => bases(path, dockerfile, report),
             Err(error) => {
                 let message = format!("{}: {}", error.name, error.what);
                 report.add(&DOCKERFILE_BROKEN, Place::line(path, error.line), message);

@@ -5,7 +5,7 @@ use task::printable;
 
 use crate::facts::Facts;
 use crate::gold::GoldLine;
-use crate::lines::{is_canary, numbered, squeezed};
+use crate::lines::{is_canary, numbered, squeezed, text};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 use crate::view::TaskView;
@@ -166,9 +166,7 @@ fn is_prose(line: &str) -> bool {
 /// Whether a text of the build context holds the line as well, so that the agent sees it anyway.
 fn is_visible(view: &TaskView, gold: &str) -> bool {
     let shows = |content: &[u8]| {
-        String::from_utf8_lossy(content)
-            .lines()
-            .any(|line| line.contains(first_word(gold)) && squeezed(line).contains(gold))
+        text(content).lines().any(|line| line.contains(first_word(gold)) && squeezed(line).contains(gold))
     };
     view.files_below(b"environment").any(|(_, file)| {
         file.content.as_deref().is_some_and(|content| file.archive.is_none() && shows(content))

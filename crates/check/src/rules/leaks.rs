@@ -10,7 +10,9 @@ use task::printable;
 
 use crate::facts::{DOCKERFILE, Facts};
 use crate::instance::test_name;
-use crate::lines::{Beginning, MIN_CONTENT, alike, beginning, file_name, is_program_name, numbered, solid};
+use crate::lines::{
+    Beginning, MIN_CONTENT, alike, beginning, file_name, is_program_name, numbered, solid, text,
+};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 use crate::view::{Archive, FileEntry, Member, MemberKind, TaskView};
@@ -100,9 +102,10 @@ const ARCHIVE_UNREAD: Rule = Rule {
 pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
     let copies = Copies::of(facts);
     copies.by_path(facts.view, report);
-    by_content(facts, &copies, report);
+    let shown = shown(facts.view);
+    by_content(facts, &copies, &shown, report);
     mounted(facts.view, report);
-    hidden_tests(facts, report);
+    hidden_tests(facts, &shown, report);
     for (path, file) in facts.view.files() {
         if let Some(why) = file.archive.as_ref().and_then(|archive| archive.cut.as_ref()) {
             report.add(
@@ -269,7 +272,7 @@ struct Content<'a> {
 }
 
 /// What contents that are like one another have in common.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Beginning(Beginning),
     Digest(Digest),
@@ -317,13 +320,40 @@ impl<'a, T> Known<'a, T> {
         Self(known)
     }
 
-    fn find(&self, content: Content<'_>) -> Option<&T> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let alike = self.0.get(&content.mark()?)?;
-        alike.iter().find(|(known, _)| known.is_like(&content)).map(|(_, what)| what)
+    /// What a content with this mark stands for.
+    fn find(&self, content: &Content<'_>, mark: Option<Mark>) -> Option<&T> {
+        let alike = self.0.get(&mark?)?;
+        alike.iter().find(|(known, _)| known.is_like(content)).map(|(_, what)| what)
     }
+}
+
+/// A file of the build context, or a regular member of an archive there, with its mark.
+struct Shown<'a> {
+    /// The file, or the archive.
+    place: &'a [u8],
+    member: Option<&'a Member>,
+    content: Content<'a>,
+    mark: Option<Mark>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(place: &'a [u8], member: Option<&'a Member>, content: Content<'a>) -> Self {
+        let mark = content.mark();
+        Self { place, member, content, mark }
+    }
+}
+
+/// What the build context shows, in order, members behind their archive.
+fn shown(view: &TaskView) -> Vec<Shown<'_>> {
+    let mut shown = Vec::new();
+    for (place, file) in view.files_below(b"environment") {
+        shown.push(Shown::of(place, None, Content::file(file)));
+        let members = file.archive.iter().flat_map(|archive| &archive.members);
+        for member in members.filter(|member| member.kind == MemberKind::File) {
+            shown.push(Shown::of(place, Some(member), Content::member(member)));
+        }
+    }
+    shown
 }
 
 /// The contents that must not be seen.
@@ -339,27 +369,27 @@ fn secrets(view: &TaskView) -> Known<'_, Secret<'_>> {
     }))
 }
 
-fn by_content(facts: &Facts<'_>, copies: &Copies<'_>, report: &mut Report<'_>) {
+fn by_content(facts: &Facts<'_>, copies: &Copies<'_>, shown: &[Shown<'_>], report: &mut Report<'_>) {
     let secrets = secrets(facts.view);
     let mut add = |place: Place<'_>, secret: &Secret<'_>, certain: bool, what: &str| {
         let rule = if secret.program && certain { &ANSWER_IN_IMAGE } else { &ANSWER_IN_CONTEXT };
         report.add(rule, place, format!("{what} the content of {}", printable(secret.path)));
     };
-    for (path, file) in facts.view.files_below(b"environment") {
-        let certain = copies.certainly(&path[b"environment/".len()..]);
-        if let Some(secret) = secrets.find(Content::file(file)) {
-            add(Place::file(path), secret, certain, "it has");
-        }
-        for member in file.archive.iter().flat_map(|archive| &archive.members) {
-            let found = secrets.find(Content::member(member));
-            if let Some(secret) = found.filter(|_| member.kind == MemberKind::File) {
-                let what = format!("its member `{}` has", printable(&member.path));
-                add(Place::file(path), secret, certain, &what);
+    for Shown { place, member, content, mark } in shown {
+        if let Some(secret) = secrets.find(content, *mark) {
+            let certain = copies.certainly(&place[b"environment/".len()..]);
+            match member {
+                None => add(Place::file(place), secret, certain, "it has"),
+                Some(member) => {
+                    let what = format!("its member `{}` has", printable(&member.path));
+                    add(Place::file(place), secret, certain, &what);
+                }
             }
         }
     }
     for (line, heredoc) in &copies.inline {
-        if let Some(secret) = secrets.find(Content { bytes: Some(heredoc.as_bytes()), digest: None }) {
+        let content = Content { bytes: Some(heredoc.as_bytes()), digest: None };
+        if let Some(secret) = secrets.find(&content, content.mark()) {
             add(Place::line(DOCKERFILE, *line), secret, true, "a here-document has");
         }
     }
@@ -418,7 +448,7 @@ fn is_test_code(name: &[u8]) -> bool {
     .any(|word| name.contains(word))
 }
 
-fn hidden_tests(facts: &Facts<'_>, report: &mut Report<'_>) {
+fn hidden_tests(facts: &Facts<'_>, shown: &[Shown<'_>], report: &mut Report<'_>) {
     let Some(instance) = facts.instance() else { return };
     let hidden = instance.hidden_files();
     if hidden.is_empty() {
@@ -433,7 +463,7 @@ fn hidden_tests(facts: &Facts<'_>, report: &mut Report<'_>) {
     let strict = report.materialized();
     // A foreign task may show an older version of the file; it has to hold a deciding test by name.
     let decides = |file: &str, content: Option<&[u8]>| {
-        let text = content.map(String::from_utf8_lossy).unwrap_or_default();
+        let text = content.map(text).unwrap_or_default();
         strict || names.iter().any(|(of, name)| *of == file && text.contains(name))
     };
     let surface = facts.view.files_below(b"tests").filter_map(|(_, file)| file.archive.as_ref());
@@ -446,21 +476,14 @@ fn hidden_tests(facts: &Facts<'_>, report: &mut Report<'_>) {
         let message = format!("{at}holds tests of {}, which decide the reward", quoted(file));
         report.add(&HIDDEN_TEST_IN_WORKSPACE, Place::file(place), message.trim_start().to_owned());
     };
-    for (path, file) in facts.view.files_below(b"environment") {
-        let by_path =
-            hidden.iter().find(|hidden| is_at(path, hidden) && decides(hidden, file.content.as_deref()));
-        if let Some(found) = by_path.or_else(|| known.find(Content::file(file))) {
-            name_it(path, None, found);
-        }
-    }
-    for (path, archive) in facts.context_archives() {
-        for member in archive.members.iter().filter(|member| member.kind == MemberKind::File) {
-            let by_path = hidden
-                .iter()
-                .find(|hidden| is_at(&member.path, hidden) && decides(hidden, member.content.as_deref()));
-            if let Some(found) = by_path.or_else(|| known.find(Content::member(member))) {
-                name_it(path, Some(&member.path), found);
-            }
+    let (members, files): (Vec<&Shown<'_>>, Vec<&Shown<'_>>) =
+        shown.iter().partition(|shown| shown.member.is_some());
+    for Shown { place, member, content, mark } in files.into_iter().chain(members) {
+        let inside = member.map(|member| member.path.as_slice());
+        let path = inside.unwrap_or(place);
+        let by_path = hidden.iter().find(|hidden| is_at(path, hidden) && decides(hidden, content.bytes));
+        if let Some(found) = by_path.or_else(|| known.find(content, *mark)) {
+            name_it(place, inside, found);
         }
     }
 }

@@ -6,7 +6,7 @@ use task::patch::{Note, Patch, PatchProblem};
 use task::printable;
 
 use crate::facts::Facts;
-use crate::instance::{self, Direction};
+use crate::instance::{self, Direction, PYTEST};
 use crate::options::CheckOptions;
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
@@ -121,7 +121,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
         let row = patch.file == instance::PATH;
         match facts.instance() {
             Some(instance) => judge(&patch.file, line, &patch.parsed, row, &instance.surface, report),
-            None => judge(&patch.file, line, &patch.parsed, row, &Surface::pytest(), report),
+            None => judge(&patch.file, line, &patch.parsed, row, &PYTEST, report),
         }
         let (Ok(parsed), Some(instance)) = (&patch.parsed, facts.instance()) else { continue };
         if patch.direction == Direction::Breaks {
@@ -140,7 +140,7 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
 /// Checks a patch by itself, such as one that a model wrote; `name` is the file that findings name.
 pub fn check_patch(name: &str, bytes: &[u8], options: &CheckOptions) -> Vec<Finding> {
     let mut report = Report::new(options);
-    judge(name.as_bytes(), None, &Patch::parse(bytes), false, &Surface::pytest(), &mut report);
+    judge(name.as_bytes(), None, &Patch::parse(bytes), false, &PYTEST, &mut report);
     report.finish()
 }
 

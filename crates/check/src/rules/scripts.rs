@@ -100,13 +100,13 @@ fn line_ends(path: &[u8], file: &FileEntry, rule: &'static Rule, report: &mut Re
     let Some(content) = &file.content else { return };
     let shell = [&b"sh"[..], b"bash"];
     let named = file_name(path).rsplit(|&b| b == b'.').next().is_some_and(|end| shell.contains(&end));
-    let first = content.split(|&b| b == b'\n').next().unwrap_or_default();
+    let first = &content[..memchr::memchr(b'\n', content).unwrap_or(content.len())];
     let shell_by_first_line = first.starts_with(b"#!") && first.windows(2).any(|part| part == b"sh");
     if !(named || shell_by_first_line) {
         return;
     }
-    let lines = content.split_inclusive(|&b| b == b'\n').filter(|line| line.ends_with(b"\n")).count();
-    let crlf = content.windows(2).filter(|pair| *pair == b"\r\n").count();
+    let lines = memchr::memchr_iter(b'\n', content).count();
+    let crlf = memchr::memmem::find_iter(content, b"\r\n").count();
     if first.ends_with(b"\r") || crlf * 2 > lines {
         let at = content.split(|&b| b == b'\n').position(|line| line.ends_with(b"\r")).unwrap_or(0);
         report.add(

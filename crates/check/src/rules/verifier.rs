@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use record::Severity;
 
 use crate::facts::Facts;
-use crate::lines::lines_with;
+use crate::lines::{lines_with, text};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 use crate::shell::{Command, Script};
@@ -63,7 +63,7 @@ fn python(path: &[u8], content: &[u8], report: &mut Report<'_>) {
         "urllib3.request(",
     ];
     for (number, line) in lines_with(content, &["://", "install"]) {
-        let line = String::from_utf8_lossy(line);
+        let line = text(line);
         if line.trim_start().starts_with('#') {
             continue;
         }
@@ -90,7 +90,7 @@ fn python(path: &[u8], content: &[u8], report: &mut Report<'_>) {
 fn shell(path: &[u8], script: &Script<'_>, report: &mut Report<'_>) {
     let mut fetches: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     let mut unpinned: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
-    for command in &script.commands {
+    for command in script.commands.iter().filter(|command| may_fetch(command.name())) {
         if let Some(what) = fetch(command) {
             fetches.entry(command.line).or_default().push(what);
         }
@@ -113,6 +113,40 @@ fn shell(path: &[u8], script: &Script<'_>, report: &mut Report<'_>) {
             format!("no exact version of {}", packages.join(", ")),
         );
     }
+}
+
+/// Whether a program of this name is one that [`fetch`] or [`unpinned_packages`] knows: most commands are not.
+fn may_fetch(name: &str) -> bool {
+    const PROGRAMS: &[&str] = &[
+        "apk",
+        "apt",
+        "apt-get",
+        "brew",
+        "bun",
+        "cargo",
+        "conda",
+        "curl",
+        "dnf",
+        "gem",
+        "git",
+        "go",
+        "mamba",
+        "microdnf",
+        "micromamba",
+        "npm",
+        "npx",
+        "pip",
+        "pip3",
+        "pipx",
+        "pnpm",
+        "uv",
+        "uvx",
+        "wget",
+        "yarn",
+        "yum",
+        "zypper",
+    ];
+    PROGRAMS.binary_search(&name).is_ok() || is_python(name)
 }
 
 /// Whether a line of Python starts `pip install`, as a list of words or as one text.

@@ -160,7 +160,7 @@ fn names(facts: &Facts<'_>, instance: &Instance<'_>, workspace: Option<&Archive>
 }
 
 fn text(member: &Member) -> Option<std::borrow::Cow<'_, str>> {
-    member.content.as_deref().map(String::from_utf8_lossy)
+    member.content.as_deref().map(crate::lines::text)
 }
 
 #[cfg(test)]

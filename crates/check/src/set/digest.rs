@@ -147,7 +147,7 @@ fn solution_text(view: &TaskView) -> String {
             let members = members.map(|member| (member.content.as_deref(), member.digest));
             for content in members.chain([(file.content.as_deref(), file.digest)]) {
                 match content {
-                    (Some(content), _) => add_lines(&mut text, &String::from_utf8_lossy(content)),
+                    (Some(content), _) => add_lines(&mut text, &crate::lines::text(content)),
                     (None, Some(digest)) => add_lines(&mut text, &digest.hex()),
                     (None, None) => {}
                 }

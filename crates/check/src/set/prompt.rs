@@ -43,7 +43,10 @@ impl Prompt {
         if words.is_empty() {
             return Self::default();
         }
-        let mut runs: Vec<u32> = words.windows(RUN.min(words.len())).map(|run| hash_of(run) as u32).collect();
+        let mut runs: Vec<u32> = words
+            .windows(RUN.min(words.len()))
+            .map(|run| hash_of(run.iter().copied(), run.len()) as u32)
+            .collect();
         runs.sort_unstable();
         runs.dedup();
         let signature = signature(&runs).to_vec();
@@ -63,14 +66,12 @@ impl Prompt {
     /// Keys of which two prompts that are nearly the same share at least one, all but certainly.
     pub(crate) fn keys(&self) -> Vec<u64> {
         let bands = self.signature.chunks(ROWS).enumerate().map(|(band, rows)| {
-            let rows: Vec<u64> = rows.iter().map(|row| u64::from(*row)).collect();
-            hash_of(&[&[band as u64][..], &rows].concat())
+            hash_of([band as u64].into_iter().chain(rows.iter().map(|row| u64::from(*row))), 1 + rows.len())
         });
         // Short prompts that differ in one word are the same with that word struck out.
         let struck = (0..self.words.len()).map(|at| {
-            let mut words = self.words.clone();
-            words[at] = 0;
-            hash_of(&words)
+            let words = self.words.iter().enumerate();
+            hash_of(words.map(|(place, word)| if place == at { 0 } else { *word }), self.words.len())
         });
         bands.chain(struck).collect()
     }
@@ -131,33 +132,42 @@ fn overlap<T: Ord>(a: &[T], b: &[T]) -> (usize, usize) {
 
 /// The words of a line, each with whether it is a name: in backticks, or with an underscore, a digit or a capital
 /// behind a small letter.
-fn words_of(line: &str) -> Vec<(u64, bool)> {
-    let mut words = Vec::new();
-    for (at, part) in line.split('`').enumerate() {
+fn words_of(line: &str) -> impl Iterator<Item = (u64, bool)> {
+    line.split('`').enumerate().flat_map(|(at, part)| {
         let quoted = at % 2 == 1;
-        for word in part.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()) {
-            let inner =
-                word.chars().zip(word.chars().skip(1)).any(|(a, b)| a.is_lowercase() && b.is_uppercase());
-            let named = inner || word.contains(|c: char| c == '_' || c.is_numeric());
-            words.push((word_hash(word), quoted || named));
-        }
+        let words = part.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+        words.map(move |word| (word_hash(word), quoted || is_name(word)))
+    })
+}
+
+fn is_name(word: &str) -> bool {
+    if word.is_ascii() {
+        let bytes = word.as_bytes();
+        return bytes.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
+            || bytes.iter().any(|byte| *byte == b'_' || byte.is_ascii_digit());
     }
-    words
+    let inner = word.chars().zip(word.chars().skip(1)).any(|(a, b)| a.is_lowercase() && b.is_uppercase());
+    inner || word.contains(|c: char| c == '_' || c.is_numeric())
 }
 
 /// The hash of a word without its case. Like all hashes here it is the same on every machine and in every version, which those of the
 /// standard library do not promise.
 fn word_hash(word: &str) -> u64 {
     // FNV-1a over characters in place of bytes.
-    let hash = word.chars().flat_map(char::to_lowercase).fold(0xcbf2_9ce4_8422_2325, |hash: u64, c| {
-        (hash ^ u64::from(u32::from(c))).wrapping_mul(0x0100_0000_01b3)
-    });
+    const BEGIN: u64 = 0xcbf2_9ce4_8422_2325;
+    let step = |hash: u64, c: char| (hash ^ u64::from(u32::from(c))).wrapping_mul(0x0100_0000_01b3);
+    let hash = if word.is_ascii() {
+        word.bytes().map(|byte| char::from(byte.to_ascii_lowercase())).fold(BEGIN, step)
+    } else {
+        word.chars().flat_map(char::to_lowercase).fold(BEGIN, step)
+    };
     // 0 stands for a word that is struck out.
     mix(hash).max(1)
 }
 
-fn hash_of(values: &[u64]) -> u64 {
-    values.iter().fold(values.len() as u64, |hash, value| mix(hash ^ value))
+/// The hash of so many values.
+fn hash_of(values: impl Iterator<Item = u64>, count: usize) -> u64 {
+    values.fold(count as u64, |hash, value| mix(hash ^ value))
 }
 
 /// The finaliser of SplitMix64: every bit of the result depends on every bit of the value.

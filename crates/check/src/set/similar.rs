@@ -1,5 +1,6 @@
 //! Which tasks of a set are nearly the same, and which of them is to be kept.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use record::{SimilarBy, SimilarTasks};
@@ -85,7 +86,8 @@ struct Index<'a> {
     /// For each task the place of the first of its repository; comparisons stay within that.
     scopes: Vec<usize>,
     solutions: HashMap<(usize, ident::Digest), usize>,
-    prompts: HashMap<(usize, u64), Vec<usize>>,
+    /// The first task under a key, and the others.
+    prompts: HashMap<(usize, u64), (usize, Vec<usize>)>,
 }
 
 impl Index<'_> {
@@ -108,8 +110,9 @@ impl Index<'_> {
         }
         let scope = self.scopes[at];
         let keys = prompt.keys();
+        let groups = keys.iter().filter_map(|key| self.prompts.get(&(scope, *key)));
         let mut candidates: Vec<usize> =
-            keys.iter().filter_map(|key| self.prompts.get(&(scope, *key))).flatten().copied().collect();
+            groups.flat_map(|(first, others)| std::iter::once(first).chain(others)).copied().collect();
         candidates.sort_unstable();
         candidates.dedup();
         let alike = |&kept: &usize| Some((kept, prompt.likeness(&self.tasks[kept].prompt)?));
@@ -117,9 +120,14 @@ impl Index<'_> {
             return Some(self.pair(kept, at, SimilarBy::Instruction, permille));
         }
         for key in keys {
-            let group = self.prompts.entry((scope, key)).or_default();
-            if group.len() < MAX_CANDIDATES {
-                group.push(at);
+            match self.prompts.entry((scope, key)) {
+                Entry::Vacant(group) => {
+                    group.insert((at, Vec::new()));
+                }
+                Entry::Occupied(mut group) if group.get().1.len() + 1 < MAX_CANDIDATES => {
+                    group.get_mut().1.push(at);
+                }
+                Entry::Occupied(_) => {}
             }
         }
         None

@@ -36,6 +36,8 @@ pub(crate) struct Command<'a> {
     pub(crate) depth: usize,
     /// Its words without redirections.
     pub(crate) words: Vec<Word<'a>>,
+    /// Place in the words of the program's name; their number where there is none.
+    pub(super) program: usize,
     /// The files that its output goes to.
     pub(crate) outputs: Vec<Cow<'a, str>>,
 }
@@ -55,29 +57,14 @@ impl<'a> Command<'a> {
             joint: self.joint,
             depth: self.depth,
             words: self.words.into_iter().map(word).collect(),
+            program: self.program,
             outputs: self.outputs.into_iter().map(|file| file.into_owned().into()).collect(),
         }
     }
 
     /// The words from the program's name on: without assignments, keywords, and programs that only run another.
     pub(crate) fn program(&self) -> &[Word<'a>] {
-        let mut rest = self.words.as_slice();
-        while let Some((first, tail)) = rest.split_first() {
-            let word = &*first.text;
-            if first.quoted || !(KEYWORDS.contains(&word) || is_assignment(word)) {
-                if !WRAPPERS.contains(&word) {
-                    break;
-                }
-                // `command -v curl` asks for a program and does not run it.
-                if word == "command" && tail.first().is_some_and(|next| matches!(&*next.text, "-v" | "-V")) {
-                    return &[];
-                }
-                rest = without_options(word, tail);
-                continue;
-            }
-            rest = tail;
-        }
-        rest
+        &self.words[self.program..]
     }
 
     /// The name of the program without its directory; empty when there is none.
@@ -90,6 +77,27 @@ impl<'a> Command<'a> {
     pub(crate) fn begins_with(&self, word: &str) -> bool {
         self.words.first().is_some_and(|first| !first.quoted && first.text == word)
     }
+}
+
+/// Place in `words` of the name of the program that they run; their number where they run none.
+pub(super) fn place_of_program(words: &[Word<'_>]) -> usize {
+    let mut rest = words;
+    while let Some((first, tail)) = rest.split_first() {
+        let word = &*first.text;
+        if first.quoted || !(KEYWORDS.contains(&word) || is_assignment(word)) {
+            if !WRAPPERS.contains(&word) {
+                break;
+            }
+            // `command -v curl` asks for a program and does not run it.
+            if word == "command" && tail.first().is_some_and(|next| matches!(&*next.text, "-v" | "-V")) {
+                return words.len();
+            }
+            rest = without_options(word, tail);
+            continue;
+        }
+        rest = tail;
+    }
+    words.len() - rest.len()
 }
 
 /// Whether a word is an assignment such as `NAME=value`.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::command::{Command, Joint, Word};
+use super::command::{Command, Joint, Word, place_of_program};
 
 /// Substitutions nested deeper than this are read as text.
 const MAX_DEPTH: usize = 64;
@@ -132,7 +132,7 @@ pub(crate) fn read_script(text: &str) -> Script<'_> {
     reader.script
 }
 
-impl<'a> Reader<'a> {
+impl Reader<'_> {
     fn peek(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
@@ -192,13 +192,14 @@ impl<'a> Reader<'a> {
         self.end_word();
         self.redirected = None;
         let depth = self.outer.len();
-        let done = std::mem::replace(&mut self.command, Command { joint, depth, ..Command::default() });
+        let mut done = std::mem::replace(&mut self.command, Command { joint, depth, ..Command::default() });
         if done.words.is_empty() {
             // `a &&` at a line end joins what follows on the next line.
             if joint == Joint::Then && done.joint != Joint::Then {
                 self.command.joint = done.joint;
             }
         } else {
+            done.program = place_of_program(&done.words);
             self.script.commands.push(done);
         }
     }

@@ -128,7 +128,7 @@ impl TaskView {
     /// The content of the regular file at `path` as text, where it was kept. Bytes that are not UTF-8 become
     /// replacement characters.
     pub fn text(&self, path: &[u8]) -> Option<std::borrow::Cow<'_, str>> {
-        self.file(path)?.content.as_deref().map(String::from_utf8_lossy)
+        self.file(path)?.content.as_deref().map(crate::lines::text)
     }
 
     /// Every regular file with its path.

@@ -5,12 +5,11 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
 use ident::Digest;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use task::{Inspection, Listed, TaskError, inspect_listed, inspect_task, printable};
 
@@ -35,10 +34,12 @@ impl TaskView {
     /// bound is named in [`TaskView::cut`].
     pub fn read(path: &Path) -> Result<Self, CheckError> {
         let io = |source| CheckError::Io { path: path.to_owned(), source };
-        if !std::fs::symlink_metadata(path).map_err(io)?.is_dir() {
-            return Err(CheckError::NotADirectory { path: path.to_owned() });
-        }
-        let mut walk = Walk::begin(path)?;
+        let mut walk = match Walk::begin(path) {
+            Err(_) if !std::fs::symlink_metadata(path).map_err(io)?.is_dir() => {
+                return Err(CheckError::NotADirectory { path: path.to_owned() });
+            }
+            begun => begun?,
+        };
         walk.directory(&mut Vec::new(), 1)?;
         let (config, missing) = match walk.inspect() {
             Ok(Inspection { reading, config_error, missing, .. }) => {
@@ -172,12 +173,12 @@ impl<'a> Walk<'a> {
     fn file(&mut self, path: &[u8]) -> io::Result<FileEntry> {
         // Somebody may have put a link or a pipe in its place since it was looked at: neither is followed or waited for.
         let mut file = File::from(self.open(path, OFlags::NONBLOCK)?);
-        let opened = file.metadata()?;
-        if !opened.is_file() {
+        let opened = fstat(&file)?;
+        if FileType::from_raw_mode(opened.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("it changed while it was read"));
         }
-        let size = opened.len();
-        let executable = opened.mode() & 0o100 != 0;
+        let size = opened.st_size as u64;
+        let executable = opened.st_mode & 0o100 != 0;
         let mut entry = FileEntry { size, executable, content: None, digest: None, archive: None };
         if archive::looks_like(path) {
             let mut budget = MAX_TOTAL.saturating_sub(self.kept);
@@ -196,7 +197,7 @@ impl<'a> Walk<'a> {
             return Ok(entry);
         }
         if size <= MAX_CONTENT && self.kept + size <= MAX_TOTAL {
-            let mut content = Vec::with_capacity(size as usize + 1);
+            let mut content = Vec::with_capacity(size as usize);
             (&mut file).take(MAX_CONTENT + 1).read_to_end(&mut content)?;
             entry.content = Some(Bytes::from(content)).filter(|content| content.len() as u64 <= MAX_CONTENT);
         }

@@ -12,11 +12,17 @@ pub fn is_package_name(name: &str) -> bool {
 
 /// Tells whether `name` is one directory name on every system, as Harbor asks of a step.
 pub fn is_step_name(name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
-    let device = matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL")
-        || stem.strip_prefix("COM").or(stem.strip_prefix("LPT")).is_some_and(|number| {
-            matches!(number, "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³")
-        });
+    let stem = name.split('.').next().unwrap_or_default().trim_end();
+    let device = stem.split_at_checked(3).is_some_and(|(device, number)| {
+        let is_one_of = |devices: &[&str]| devices.iter().any(|known| known.eq_ignore_ascii_case(device));
+        match number {
+            "" => is_one_of(&["CON", "PRN", "AUX", "NUL"]),
+            "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "¹" | "²" | "³" => {
+                is_one_of(&["COM", "LPT"])
+            }
+            _ => false,
+        }
+    });
     !name.trim().is_empty()
         && name.len() <= 255
         && !device

@@ -1,16 +1,25 @@
 //! Objects of git: their names, the loose ones, and what they lead to.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{BufRead, Read};
 
 use flate2::bufread::ZlibDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
 use sha1::{Digest as _, Sha1};
 
 /// Largest object that is looked at, in bytes.
 const MAX_OBJECT: u64 = 512 << 20;
+/// Room of this many bytes is made for an object at once, before it is known that it has that size.
+const MAX_ROOM: u64 = 64 << 10;
 /// Most objects, and most entries of trees, of one repository.
 const MAX_LINKS: usize = 40_000_000;
+
+thread_local! {
+    /// What small objects are inflated with: making it anew takes longer than inflating one of them.
+    static INFLATER: RefCell<Decompress> = RefCell::new(Decompress::new(true));
+}
 
 /// The name of an object: the SHA-1 of its kind, length and content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -176,9 +185,18 @@ impl Budget {
     /// Inflates a stream of exactly `size` bytes.
     pub(super) fn inflate(&mut self, bytes: &[u8], size: u64) -> Result<Vec<u8>, Unread> {
         self.take(size)?;
-        let mut content = Vec::new();
         // One byte more than stated, so that a longer stream is noticed and a shorter one as well.
-        ZlibDecoder::new(bytes).take(size + 1).read_to_end(&mut content).map_err(|_| Unread::Damaged)?;
+        let room = size + 1;
+        let mut content = Vec::with_capacity(room.min(MAX_ROOM) as usize);
+        if room <= MAX_ROOM {
+            let inflated = INFLATER.with_borrow_mut(|inflater| {
+                inflater.reset(true);
+                inflater.decompress_vec(bytes, &mut content, FlushDecompress::Finish)
+            });
+            inflated.ok().filter(|status| *status == Status::StreamEnd).ok_or(Unread::Damaged)?;
+        } else {
+            ZlibDecoder::new(bytes).take(room).read_to_end(&mut content).map_err(|_| Unread::Damaged)?;
+        }
         if content.len() as u64 == size { Ok(content) } else { Err(Unread::Damaged) }
     }
 
@@ -279,4 +297,38 @@ fn entries(mut content: &[u8]) -> Option<Vec<(Box<[u8]>, ObjectId)>> {
         content = rest;
     }
     Some(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// Small objects and large ones are inflated in different ways, which agree.
+    #[test]
+    fn an_object_has_exactly_the_size_that_is_stated() {
+        for size in [0, 1, 1000, MAX_ROOM - 2, MAX_ROOM - 1, MAX_ROOM, 3 * MAX_ROOM] {
+            let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(&content).unwrap();
+            let deflated = encoder.finish().unwrap();
+            let inflate = |bytes: &[u8], size: u64| Budget::new(1 << 30).inflate(bytes, size);
+            assert_eq!(inflate(&[&deflated[..], b"what follows"].concat(), size).unwrap(), content, "{size}");
+            assert_eq!(inflate(&deflated, size + 1), Err(Unread::Damaged), "{size}");
+            let mut damaged = deflated.clone();
+            *damaged.last_mut().unwrap() ^= 1;
+            assert_eq!(inflate(&damaged, size), Err(Unread::Damaged), "{size}");
+            // However a stream breaks off, it is as good or bad as it is to somebody who reads it piece by piece.
+            for end in (0..deflated.len()).step_by(1 + deflated.len() / 50) {
+                let mut pieces = Vec::new();
+                let read = ZlibDecoder::new(&deflated[..end]).take(size + 1).read_to_end(&mut pieces);
+                let whole = read.is_ok() && pieces.len() as u64 == size;
+                assert_eq!(inflate(&deflated[..end], size).is_ok(), whole, "{size} {end}");
+            }
+            if size > 0 {
+                assert_eq!(inflate(&deflated, size - 1), Err(Unread::Damaged), "{size}");
+            }
+        }
+    }
 }
