@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a program for measurements")]
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -26,9 +27,17 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
+thread_local! {
+    /// Each thread reads into the same memory all the time.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; 1 << 18]);
+}
+
 fn read_below(directory: &Path) -> io::Result<(u64, u64)> {
+    BUFFER.with_borrow_mut(|buffer| read_into(buffer, directory))
+}
+
+fn read_into(buffer: &mut [u8], directory: &Path) -> io::Result<(u64, u64)> {
     let (mut files, mut bytes) = (0, 0);
-    let mut buffer = vec![0; 1 << 18];
     for entry in WalkDir::new(directory) {
         let entry = entry?;
         if !entry.file_type().is_file() {
@@ -37,7 +46,7 @@ fn read_below(directory: &Path) -> io::Result<(u64, u64)> {
         files += 1;
         let mut file = File::open(entry.path())?;
         loop {
-            match file.read(&mut buffer)? {
+            match file.read(buffer)? {
                 0 => break,
                 read => bytes += read as u64,
             }
