@@ -30,10 +30,11 @@ pub(crate) fn beside(remove: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Runs a removal that waits for others, on a runtime of its own: that of the caller may be about to end.
-pub(crate) fn aside(remove: impl Future<Output = ()> + Send + 'static) {
+/// Runs a removal that waits for others, on a runtime of its own: that of the caller may be about to end. What it begins there must
+/// need nothing of the caller's.
+pub(crate) fn aside<F: Future<Output = ()>>(remove: impl FnOnce() -> F + Send + 'static) {
     beside(move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(remove),
+        Ok(runtime) => runtime.block_on(async { remove().await }),
         Err(error) => tracing::warn!(%error, "what was left of a sandbox could not be removed"),
     });
 }

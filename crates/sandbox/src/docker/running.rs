@@ -44,7 +44,7 @@ impl Drop for Container {
             return;
         }
         let (client, id) = (self.client.clone(), std::mem::take(&mut self.id));
-        removal::aside(async move {
+        removal::aside(async move || {
             if let Err(refusal) = remove(&client, &id).await {
                 tracing::warn!(container = id, ?refusal, "a dropped sandbox could not be removed");
             }

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::SandboxError;
 use crate::error::chain;
+use crate::kubernetes::pauses::Pauses;
 use crate::kubernetes::pod::NAME;
 
 /// How long the server may take for one answer.
@@ -155,7 +156,7 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, Error>>>(
     let begin = Instant::now();
     // What passes after a while does so from its own beginning: a server that was away may lack roles when it comes back.
     let mut same = (Duration::MAX, begin);
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = Pauses::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let refusal = match answer(request()).await {
             Ok(answer) => return Ok(answer),
@@ -165,6 +166,7 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, Error>>>(
             Refusal::Status { retry_after, .. } => retry_after.map(Duration::from_secs),
             Refusal::Silence(_) => None,
         };
+        let pause = pauses.pause();
         let wait = asked.unwrap_or(pause);
         let passes = refusal.may_pass();
         if same.0 != passes {
@@ -175,7 +177,6 @@ pub(super) async fn insist<T, F: Future<Output = Result<T, Error>>>(
         }
         tracing::debug!(?refusal, "asks the API server again");
         sleep(wait).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
 use kube::api::{AttachParams, Request};
-use kube::{Client, Resource};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval_at, timeout};
@@ -18,6 +17,8 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::error::chain;
 use crate::kubernetes::api::{Refusal, answer};
+use crate::kubernetes::namespace::Namespace;
+use crate::kubernetes::objects::Pod;
 use crate::kubernetes::pod::CONTAINER;
 
 /// Channels of the protocol, the first byte of every message.
@@ -49,15 +50,14 @@ const COMPLAINT: usize = 500;
 
 /// Attaches to a pod's container; returns its standard input and output.
 pub(super) async fn attach(
-    client: &Client,
-    namespace: &str,
+    namespace: &Namespace,
     pod: &str,
 ) -> Result<(Attached, DuplexStream, DuplexStream), Refusal> {
     let parameters =
         AttachParams::default().container(CONTAINER).stdin(true).stdout(true).stderr(true).tty(false);
-    let request = Request::new(Pod::url_path(&(), Some(namespace))).attach(pod, &parameters);
+    let request = Request::new(Pod::url_path(&(), Some(&namespace.name))).attach(pod, &parameters);
     let request = request.map_err(|error| Refusal::Silence(error.to_string()))?;
-    let connection = answer(client.connect(request)).await?;
+    let connection = answer(namespace.client.connect(request)).await?;
     let (mut send, mut receive) = connection.into_stream().split();
     let (input, mut to_send) = tokio::io::duplex(ROOM);
     let (mut received, output) = tokio::io::duplex(ROOM);

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use image::ImageConfig;
-use k8s_openapi::api::core::v1::Pod;
+use kube::Config;
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
 use record::Capability;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -21,7 +20,10 @@ use crate::kubernetes::api::{self, PATIENCE, Refusal, insist};
 use crate::kubernetes::attach::{self, Attached};
 use crate::kubernetes::config::KubernetesConfig;
 use crate::kubernetes::lease::RunLease;
+use crate::kubernetes::namespace::Namespace;
 use crate::kubernetes::network;
+use crate::kubernetes::objects::Pod;
+use crate::kubernetes::pauses::Pauses;
 use crate::kubernetes::pod::{self, NAME, OWNER, SANDBOX};
 use crate::kubernetes::running::{Counted, OwnPod, Running, delete};
 use crate::kubernetes::state::{self, State, Waiting};
@@ -53,15 +55,14 @@ impl std::fmt::Debug for Kubernetes {
         let Shared { server, namespace, config, .. } = &*self.shared;
         f.debug_struct("Kubernetes")
             .field("server", server)
-            .field("namespace", namespace)
+            .field("namespace", &namespace.name)
             .field("run", &config.run)
             .finish()
     }
 }
 
 pub(super) struct Shared {
-    pub(super) client: Client,
-    pub(super) namespace: String,
+    pub(super) namespace: Namespace,
     /// The API server as this program knows it, `host:port`.
     server: String,
     config: KubernetesConfig,
@@ -93,12 +94,11 @@ impl Kubernetes {
         let namespace = config.cluster.namespace.clone().unwrap_or_else(|| found.default_namespace.clone());
         let host = found.cluster_url.host().unwrap_or_default().to_owned();
         let port = found.cluster_url.port_u16().unwrap_or(443);
-        let client = Client::try_from(found).map_err(|error| unavailable(chain(&error)))?;
-        api::answer(client.apiserver_version())
+        let namespace = Namespace::connect(namespace, Arc::new(found))?;
+        api::answer(namespace.client.apiserver_version())
             .await
             .map_err(|refusal| refusal.unavailable(&format!("asking the API server at {host}:{port}")))?;
         let shared = Shared {
-            client,
             namespace,
             server: format!("{host}:{port}"),
             config,
@@ -120,7 +120,7 @@ impl Kubernetes {
 
     /// The namespace that is used.
     pub fn namespace(&self) -> &str {
-        &self.shared.namespace
+        &self.shared.namespace.name
     }
 }
 
@@ -154,18 +154,14 @@ fn unavailable(reason: String) -> SandboxError {
 }
 
 impl Shared {
-    fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), &self.namespace)
-    }
-
     /// The run's watch, lease and policy, made with its first sandbox.
     async fn run(&self) -> Result<&Run, SandboxError> {
         self.run
             .get_or_try_init(async || {
                 let run = &self.config.run;
-                let lease = RunLease::take(&self.client, &self.namespace, run, &self.owner).await?;
-                network::forbid(&self.client, &self.namespace, run, &lease.reference).await?;
-                Ok(Run { watch: Watch::start(self.pods(), run), lease })
+                let lease = RunLease::take(&self.namespace, run, &self.owner).await?;
+                network::forbid(&self.namespace, run, &lease.reference).await?;
+                Ok(Run { watch: Watch::start(self.namespace.api(), run), lease })
             })
             .await
     }
@@ -179,9 +175,9 @@ impl Shared {
         own: &mut OwnPod,
     ) -> Result<Instant, SandboxError> {
         let mut end = Instant::now() + self.start_limit();
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
-            let (pods, parameters) = (self.pods(), PostParams::default());
+            let (pods, parameters) = (self.namespace.api::<Pod>(), PostParams::default());
             let refusal = match insist(PATIENCE, || pods.create(&parameters, wanted)).await {
                 Ok(created) => {
                     own.uid = created.metadata.uid;
@@ -189,6 +185,7 @@ impl Shared {
                 }
                 Err(refusal) => refusal,
             };
+            let pause = pauses.pause();
             let in_time = Instant::now() + pause < end;
             if refusal.is_name_in_use() {
                 if !self.take_over(spec, &own.name).await? {
@@ -206,13 +203,12 @@ impl Shared {
             }
             tracing::debug!(sandbox = spec.name, ?refusal, "waits to create its pod");
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
     /// Deletes the pod of this name, or finds it gone, when a dead process, or this one, left it behind for the same sandbox.
     async fn take_over(&self, spec: &SandboxSpec, name: &str) -> Result<bool, SandboxError> {
-        let pods = self.pods();
+        let pods = self.namespace.api::<Pod>();
         let found = match insist(PATIENCE, || pods.get(name)).await {
             Ok(found) => found,
             Err(refusal) if refusal.is_not_found() => return Ok(true),
@@ -225,9 +221,7 @@ impl Shared {
             return Ok(false);
         }
         let uid = found.metadata.uid.as_deref();
-        delete(&self.client, &self.namespace, name, uid)
-            .await
-            .map_err(|refusal| refusal.at_start(&spec.name))?;
+        delete(&self.namespace, name, uid).await.map_err(|refusal| refusal.at_start(&spec.name))?;
         Ok(true)
     }
 
@@ -297,7 +291,7 @@ impl Shared {
         let failed = |refusal: Refusal| refusal.at_start(&spec.name);
         let mut tries = 1;
         let (attached, mut input, output) = loop {
-            match attach::attach(&self.client, &self.namespace, name).await {
+            match attach::attach(&self.namespace, name).await {
                 Ok(attached) => break attached,
                 Err(refusal) if tries == ATTACHMENTS => return Err(failed(refusal)),
                 Err(refusal) => tracing::debug!(sandbox = spec.name, ?refusal, "attaches again"),
@@ -355,18 +349,10 @@ impl Shared {
         let turn = self.pending.acquire().await.map_err(|error| SandboxError::Lost(error.to_string()))?;
         let name = pod::name(spec, &self.config.run);
         let mut listener = run.watch.listen(&name);
-        let mut own = OwnPod {
-            client: self.client.clone(),
-            namespace: self.namespace.clone(),
-            name: name.clone(),
-            uid: None,
-            deleted: false,
-        };
-        let mut wanted =
-            pod::pod(spec, image, &self.config, &self.owner, Some(&run.lease.reference), self.guest.len());
-        if user.is_some() {
-            pod::run_as_root(&mut wanted);
-        }
+        let mut own =
+            OwnPod { namespace: self.namespace.clone(), name: name.clone(), uid: None, deleted: false };
+        let (lease, as_root) = (Some(&run.lease.reference), user.is_some());
+        let wanted = pod::pod(spec, image, &self.config, &self.owner, lease, self.guest.len(), as_root);
         let end = self.create(spec, &wanted, &mut own).await?;
         self.wait(spec, &mut listener, own.uid.as_deref(), end).await?;
         drop(turn);

@@ -4,19 +4,20 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::SandboxError;
 use crate::kubernetes::api::{PATIENCE, delete, insist};
-use crate::kubernetes::pod::{OWNER, RUN, of_run};
+use crate::kubernetes::namespace::Namespace;
+use crate::kubernetes::objects::{Lease, LeaseSpec};
+use crate::kubernetes::pod::{OWNER, metadata_of_run, of_run};
 use crate::owner::Owner;
-use crate::removal;
 
 /// How long a run counts as alive after its last word, and how often it says one.
 pub(super) const DURATION: Duration = Duration::from_secs(120);
@@ -27,33 +28,28 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A run's lease, renewed for as long as this lives. Dropping it deletes the lease.
 pub(super) struct RunLease {
-    client: Client,
-    namespace: String,
+    namespace: Namespace,
     name: String,
     /// How pods name their owner.
-    pub(super) reference: Value,
+    pub(super) reference: OwnerReference,
     renewal: JoinHandle<()>,
 }
 
 impl RunLease {
     /// Takes the lease of a run; one of the same name that is somebody else's is an error.
-    pub(super) async fn take(
-        client: &Client,
-        namespace: &str,
-        run: &str,
-        owner: &Owner,
-    ) -> Result<Self, SandboxError> {
-        let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    pub(super) async fn take(namespace: &Namespace, run: &str, owner: &Owner) -> Result<Self, SandboxError> {
+        let api = namespace.api::<Lease>();
         let name = of_run(run);
         let holder = owner.label();
-        let lease: Lease = serde_json::from_value(json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": name, "labels": {RUN: run}, "annotations": {OWNER: holder}},
-            "spec": {"holderIdentity": holder, "leaseDurationSeconds": DURATION.as_secs(), "renewTime": now()},
-        }))
-        .expect("every field has the API's shape");
-        let doing = format!("taking the lease {name} in namespace {namespace}");
+        let mut metadata = metadata_of_run(run, None);
+        metadata.annotations = Some([(OWNER.to_owned(), holder.clone())].into());
+        let spec = LeaseSpec {
+            holder_identity: Some(holder.clone()),
+            lease_duration_seconds: Some(DURATION.as_secs()),
+            renew_time: Some(now()),
+        };
+        let lease = Lease::new(metadata, spec);
+        let doing = format!("taking the lease {name} in namespace {}", namespace.name);
         let parameters = PostParams::default();
         let created = insist(PATIENCE, || api.create(&parameters, &lease)).await;
         let lease = match created {
@@ -71,12 +67,10 @@ impl RunLease {
             }
             Err(refusal) => return Err(refusal.unavailable(&doing)),
         };
-        let reference = json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "name": name,
-            "uid": lease.metadata.uid.unwrap_or_default(),
-        });
+        let reference = lease.owner_ref(&()).ok_or_else(|| SandboxError::Unavailable {
+            engine: super::pod::NAME,
+            reason: format!("{doing}: the API server gave it no identity"),
+        })?;
         let renewed = name.clone();
         let renewal = tokio::spawn(async move {
             let mut turns = interval(RENEWAL);
@@ -91,24 +85,21 @@ impl RunLease {
                 }
             }
         });
-        Ok(Self { client: client.clone(), namespace: namespace.to_owned(), name, reference, renewal })
+        Ok(Self { namespace: namespace.clone(), name, reference, renewal })
     }
 }
 
 impl Drop for RunLease {
     fn drop(&mut self) {
         self.renewal.abort();
-        let (client, namespace, name) = (self.client.clone(), self.namespace.clone(), self.name.clone());
-        removal::aside(async move {
-            let api: Api<Lease> = Api::namespaced(client, &namespace);
-            if let Err(refusal) = delete(LAST_WORDS, &api, &name, &DeleteParams::default()).await {
-                tracing::warn!(?refusal, name, "a run's lease was not deleted");
-            }
+        let name = self.name.clone();
+        self.namespace.aside(format!("the lease {name}"), async move |namespace| {
+            delete(LAST_WORDS, &namespace.api::<Lease>(), &name, &DeleteParams::default()).await
         });
     }
 }
 
 /// The present moment in the form of the API.
-fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+fn now() -> MicroTime {
+    MicroTime(Timestamp::now())
 }

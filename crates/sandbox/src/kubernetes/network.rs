@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::PostParams;
-use kube::{Api, Client};
-use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::SandboxError;
 use crate::guest::Link;
 use crate::kubernetes::api::{PATIENCE, Refusal, insist};
+use crate::kubernetes::namespace::Namespace;
+use crate::kubernetes::objects::NetworkPolicy;
 use crate::kubernetes::pod::{NAME, policy};
 
 /// How long a cluster may take until a new pod's policy is in force.
@@ -21,18 +21,18 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Makes the run's policy.
 pub(super) async fn forbid(
-    client: &Client,
-    namespace: &str,
+    namespace: &Namespace,
     run: &str,
-    lease: &Value,
+    lease: &OwnerReference,
 ) -> Result<(), SandboxError> {
-    let api: Api<NetworkPolicy> = Api::namespaced(client.clone(), namespace);
+    let api = namespace.api::<NetworkPolicy>();
     let policy = policy(run, Some(lease));
     let parameters = PostParams::default();
     let created = insist(PATIENCE, || api.create(&parameters, &policy)).await;
     let created = created.map(|_| ()).or_else(Refusal::unless_there);
-    created
-        .map_err(|refusal| refusal.unavailable(&format!("making a network policy in namespace {namespace}")))
+    created.map_err(|refusal| {
+        refusal.unavailable(&format!("making a network policy in namespace {}", namespace.name))
+    })
 }
 
 /// Tries to get out of a sandbox that must not; an error names what it reached.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use record::{ClusterConfig, Toleration};
 use serde_json::{Value, json};
 
 use crate::kubernetes::config::KubernetesConfig;
+use crate::kubernetes::objects::{NetworkPolicy, Pod};
 use crate::naming::{container_name, hostname};
 use crate::owner::Owner;
 use crate::{EngineImage, Limits, Network, Root, SandboxError, SandboxSpec};
@@ -65,14 +65,15 @@ pub(super) fn name(spec: &SandboxSpec, run: &str) -> String {
     container_name(&format!("{run}/{}", spec.name))
 }
 
-/// The pod of a sandbox.
+/// The pod of a sandbox. Its guest starts as the image's user, or `as_root` whoever that is.
 pub(super) fn pod(
     spec: &SandboxSpec,
     image: &EngineImage,
     config: &KubernetesConfig,
     owner: &Owner,
-    lease: Option<&Value>,
+    lease: Option<&OwnerReference>,
     guest_len: usize,
+    as_root: bool,
 ) -> Pod {
     let settings = &config.cluster;
     let mut annotations = settings.annotations.clone();
@@ -84,57 +85,49 @@ pub(super) fn pod(
     let receive = format!(
         "head -c {guest_len} > {guest}.part && chmod 500 {guest}.part && mv {guest}.part {guest} && exec {guest}"
     );
-    let pod = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name(spec, &config.run),
-            "labels": labels(spec, &config.run),
-            "annotations": annotations,
-            "ownerReferences": lease.map(|lease| [lease]),
-        },
-        "spec": {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": GRACE_SEC,
-            "activeDeadlineSeconds": LAST_END_SEC,
-            "automountServiceAccountToken": false,
-            "enableServiceLinks": false,
-            "hostname": hostname(&spec.name),
-            "nodeSelector": settings.node_selector,
-            "tolerations": tolerations(settings),
-            "runtimeClassName": settings.runtime_class,
-            "priorityClassName": settings.priority_class,
-            "imagePullSecrets": settings.image_pull_secrets.iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
-            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-            "volumes": [{"name": "guest", "emptyDir": {"sizeLimit": (guest_len * 2 + (1 << 20)).to_string()}}],
-            "containers": [{
-                "name": CONTAINER,
-                "image": image.reference,
-                "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", receive],
-                // The guest ends when its standard input does, and that is when the engine is gone.
-                "stdin": true,
-                "stdinOnce": true,
-                "volumeMounts": [{"name": "guest", "mountPath": GUEST_DIRECTORY}],
-                "resources": resources(&spec.limits),
-                "terminationMessagePolicy": "File",
-                "securityContext": {
-                    "privileged": false,
-                    "allowPrivilegeEscalation": false,
-                    "capabilities": {"drop": ["ALL"], "add": settings.capabilities},
-                },
-            }],
-        },
+    let root = as_root.then_some(0);
+    let metadata = ObjectMeta {
+        name: Some(name(spec, &config.run)),
+        labels: Some(labels(spec, &config.run)),
+        annotations: Some(annotations),
+        owner_references: lease.map(|lease| vec![lease.clone()]),
+        ..ObjectMeta::default()
+    };
+    let spec = json!({
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE_SEC,
+        "activeDeadlineSeconds": LAST_END_SEC,
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "hostname": hostname(&spec.name),
+        "nodeSelector": settings.node_selector,
+        "tolerations": tolerations(settings),
+        "runtimeClassName": settings.runtime_class,
+        "priorityClassName": settings.priority_class,
+        "imagePullSecrets": settings.image_pull_secrets.iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "volumes": [{"name": "guest", "emptyDir": {"sizeLimit": (guest_len * 2 + (1 << 20)).to_string()}}],
+        "containers": [{
+            "name": CONTAINER,
+            "image": image.reference,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["/bin/sh", "-c", receive],
+            // The guest ends when its standard input does, and that is when the engine is gone.
+            "stdin": true,
+            "stdinOnce": true,
+            "volumeMounts": [{"name": "guest", "mountPath": GUEST_DIRECTORY}],
+            "resources": resources(&spec.limits),
+            "terminationMessagePolicy": "File",
+            "securityContext": {
+                "privileged": false,
+                "allowPrivilegeEscalation": false,
+                "capabilities": {"drop": ["ALL"], "add": settings.capabilities},
+                "runAsUser": root,
+                "runAsGroup": root,
+            },
+        }],
     });
-    serde_json::from_value(pod).expect("every field has the API's shape")
-}
-
-/// Starts the guest as root, whoever the image's user is.
-pub(super) fn run_as_root(pod: &mut Pod) {
-    for container in pod.spec.iter_mut().flat_map(|spec| &mut spec.containers) {
-        let context = container.security_context.get_or_insert_default();
-        (context.run_as_user, context.run_as_group) = (Some(0), Some(0));
-    }
+    Pod::new(metadata, spec)
 }
 
 /// Taints of lost nodes are tolerated for a moment only: a sandbox does not outlive its connection anyway.
@@ -182,17 +175,22 @@ pub(super) fn label_value(text: &str) -> String {
 }
 
 /// The policy that cuts a run's offline pods off.
-pub(super) fn policy(run: &str, lease: Option<&Value>) -> NetworkPolicy {
-    let policy = json!({
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": of_run(run), "labels": {RUN: run}, "ownerReferences": lease.map(|lease| [lease])},
-        "spec": {
-            "podSelector": {"matchLabels": {RUN: run, OFFLINE: "true"}},
-            "policyTypes": ["Ingress", "Egress"],
-        },
+pub(super) fn policy(run: &str, lease: Option<&OwnerReference>) -> NetworkPolicy {
+    let spec = json!({
+        "podSelector": {"matchLabels": {RUN: run, OFFLINE: "true"}},
+        "policyTypes": ["Ingress", "Egress"],
     });
-    serde_json::from_value(policy).expect("every field has the API's shape")
+    NetworkPolicy::new(metadata_of_run(run, lease), spec)
+}
+
+/// The metadata of what a run has once.
+pub(super) fn metadata_of_run(run: &str, lease: Option<&OwnerReference>) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(of_run(run)),
+        labels: Some([(RUN.to_owned(), run.to_owned())].into()),
+        owner_references: lease.map(|lease| vec![lease.clone()]),
+        ..ObjectMeta::default()
+    }
 }
 
 /// The name of what a run has once: its lease and its policy.
@@ -233,7 +231,7 @@ mod tests {
 
     fn made(spec: &SandboxSpec, config: &KubernetesConfig) -> Value {
         let image = refuse(spec).unwrap();
-        serde_json::to_value(pod(spec, image, config, &Owner::current(), None, 100)).unwrap()
+        serde_json::to_value(pod(spec, image, config, &Owner::current(), None, 100, false)).unwrap()
     }
 
     #[test]

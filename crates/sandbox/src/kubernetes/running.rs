@@ -6,28 +6,25 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use image::ImageConfig;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, Client};
 use tokio::time::timeout;
 
 use crate::door::Doors;
 use crate::guest::Link;
 use crate::kubernetes::api::{self, PATIENCE, Refusal};
 use crate::kubernetes::attach::Attached;
+use crate::kubernetes::namespace::Namespace;
+use crate::kubernetes::objects::Pod;
 use crate::kubernetes::state::{self, State};
 use crate::kubernetes::watch::{Listener, Seen};
-use crate::{
-    Archive, ExecOutcome, ExecSpec, ExitStatus, Output, Sandbox, SandboxError, SandboxSpec, Usage, removal,
-};
+use crate::{Archive, ExecOutcome, ExecSpec, ExitStatus, Output, Sandbox, SandboxError, SandboxSpec, Usage};
 
 /// How long the cluster may take to say why a connection ended.
 const NEWS: Duration = Duration::from_secs(5);
 
 /// A pod of ours. Dropping it deletes it.
 pub(super) struct OwnPod {
-    pub(super) client: Client,
-    pub(super) namespace: String,
+    pub(super) namespace: Namespace,
     pub(super) name: String,
     /// Known once it was created; nothing else under the name is touched then.
     pub(super) uid: Option<String>,
@@ -36,7 +33,7 @@ pub(super) struct OwnPod {
 
 impl OwnPod {
     pub(super) async fn delete(&mut self) -> Result<(), Refusal> {
-        delete(&self.client, &self.namespace, &self.name, self.uid.as_deref()).await?;
+        delete(&self.namespace, &self.name, self.uid.as_deref()).await?;
         self.deleted = true;
         Ok(())
     }
@@ -47,24 +44,16 @@ impl Drop for OwnPod {
         if self.deleted {
             return;
         }
-        let (client, namespace) = (self.client.clone(), self.namespace.clone());
         let (name, uid) = (std::mem::take(&mut self.name), self.uid.take());
-        removal::aside(async move {
-            if let Err(refusal) = delete(&client, &namespace, &name, uid.as_deref()).await {
-                tracing::warn!(pod = name, ?refusal, "the pod of a dropped sandbox could not be deleted");
-            }
+        self.namespace.aside(format!("the pod {name} of a dropped sandbox"), async move |namespace| {
+            delete(&namespace, &name, uid.as_deref()).await
         });
     }
 }
 
 /// Deletes a pod; one that is gone, or is another by now, is no error.
-pub(super) async fn delete(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: Option<&str>,
-) -> Result<(), Refusal> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+pub(super) async fn delete(namespace: &Namespace, name: &str, uid: Option<&str>) -> Result<(), Refusal> {
+    let pods = namespace.api::<Pod>();
     let preconditions =
         uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
     let parameters = DeleteParams { preconditions, ..DeleteParams::default() };

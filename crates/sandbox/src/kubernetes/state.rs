@@ -3,8 +3,7 @@
 //! A phase alone cannot tell a pod that was lost: it stays `Running` while its node is gone. What happened to a sandbox because of
 //! the cluster is never a result of what ran in it.
 
-use k8s_openapi::api::core::v1::{ContainerState, Pod, PodCondition, PodStatus};
-
+use crate::kubernetes::objects::{ContainerState, Pod, PodCondition, PodStatus};
 use crate::kubernetes::pod::CONTAINER;
 
 /// A sandbox as the cluster sees it.
@@ -59,21 +58,21 @@ const STEPS: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 /// Decides what a pod's object says.
 pub(super) fn of(pod: &Pod) -> State {
-    let status = pod.status.clone().unwrap_or_default();
-    let reason = status.reason.clone().unwrap_or_default();
-    let message = status.message.clone().unwrap_or_default();
-    if reason == "Evicted" && is_about_storage(&message) {
-        return State::TooMuchWritten(message);
+    let status = &pod.status;
+    let reason = status.reason.as_deref().unwrap_or_default();
+    let message = status.message.as_deref().unwrap_or_default();
+    if reason == "Evicted" && is_about_storage(message) {
+        return State::TooMuchWritten(message.to_owned());
     }
-    if let Some(disruption) = condition(&status, "DisruptionTarget").filter(|found| found.status == "True") {
-        let reason = disruption.reason.clone().unwrap_or_default();
-        return State::Lost(said("its pod was disrupted", &reason, disruption.message.as_deref()));
+    if let Some(disruption) = condition(status, "DisruptionTarget").filter(|found| found.status == "True") {
+        let reason = disruption.reason.as_deref().unwrap_or_default();
+        return State::Lost(said("its pod was disrupted", reason, disruption.message.as_deref()));
     }
-    if TAKEN.contains(&reason.as_str()) {
-        return State::Lost(said("its pod was taken away", &reason, Some(&message)));
+    if TAKEN.contains(&reason) {
+        return State::Lost(said("its pod was taken away", reason, Some(message)));
     }
     if pod.metadata.deletion_timestamp.is_some() {
-        return State::Lost(said("somebody deleted its pod", &reason, Some(&message)));
+        return State::Lost(said("somebody deleted its pod", reason, Some(message)));
     }
     if status.phase.as_deref() == Some("Unknown") {
         return State::Lost("its node does not answer".into());
@@ -92,15 +91,15 @@ pub(super) fn of(pod: &Pod) -> State {
         },
         Some(ContainerState { running: Some(_), .. }) => State::Running,
         Some(ContainerState { waiting: Some(waiting), .. }) => {
-            let reason = waiting.reason.clone().unwrap_or_default();
-            if reason.is_empty() || STEPS.contains(&reason.as_str()) {
+            let reason = waiting.reason.as_deref().unwrap_or_default();
+            if reason.is_empty() || STEPS.contains(&reason) {
                 return State::Waiting(Waiting::Turn);
             }
-            let said = said("its container cannot start", &reason, waiting.message.as_deref());
-            let never = NEVER.contains(&reason.as_str());
+            let said = said("its container cannot start", reason, waiting.message.as_deref());
+            let never = NEVER.contains(&reason);
             State::Waiting(if never { Waiting::Never(said) } else { Waiting::Retry(said) })
         }
-        _ => before_a_container(&status, &reason, &message),
+        _ => before_a_container(status, reason, message),
     }
 }
 
@@ -123,7 +122,7 @@ fn before_a_container(status: &PodStatus, reason: &str, message: &str) -> State 
 }
 
 fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<&'a PodCondition> {
-    status.conditions.iter().flatten().find(|condition| condition.type_ == kind)
+    status.conditions.iter().flatten().find(|condition| condition.kind == kind)
 }
 
 /// Whether an eviction was for what the pod itself wrote, by the words of the kubelet.

@@ -2,9 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
@@ -15,6 +12,7 @@ use crate::SandboxError;
 use crate::kubernetes::api::{self, PATIENCE, insist};
 use crate::kubernetes::engine::Kubernetes;
 use crate::kubernetes::lease::DURATION;
+use crate::kubernetes::objects::{Lease, NetworkPolicy, Pod};
 use crate::kubernetes::pod::{OWNER, RUN, of_run};
 use crate::kubernetes::running::delete;
 use crate::owner::{Life, Owner};
@@ -54,10 +52,10 @@ impl Kubernetes {
     /// The runs with objects in the namespace, in order of name: all of them, or one. What was asked for by name goes even when its
     /// process is alive.
     pub async fn look(&self, run: Option<&str>) -> Result<Vec<Found>, SandboxError> {
-        let (client, namespace) = (&self.shared.client, &self.shared.namespace);
-        let pods: Vec<Pod> = list(&Api::namespaced(client.clone(), namespace), run).await?;
-        let leases: Vec<Lease> = list(&Api::namespaced(client.clone(), namespace), run).await?;
-        let policies: Vec<NetworkPolicy> = list(&Api::namespaced(client.clone(), namespace), run).await?;
+        let namespace = &self.shared.namespace;
+        let pods = list(&namespace.api::<Pod>(), run).await?;
+        let leases = list(&namespace.api::<Lease>(), run).await?;
+        let policies = list(&namespace.api::<NetworkPolicy>(), run).await?;
         let mut runs: BTreeMap<String, Run> = BTreeMap::new();
         for lease in &leases {
             if let Some(run) = lease.labels().get(RUN) {
@@ -89,23 +87,19 @@ impl Kubernetes {
 
     /// Removes dead runs, or one by name, with everything that belongs to them, and waits until the cluster has nothing of them.
     pub async fn sweep(&self, run: Option<&str>) -> Result<Swept, SandboxError> {
-        let (client, namespace) = (&self.shared.client, &self.shared.namespace);
+        let namespace = &self.shared.namespace;
         let (removed, kept): (Vec<_>, Vec<_>) =
             self.look(run).await?.into_iter().partition(|found| found.kept.is_none());
         let whole = DeleteParams::default();
         for Found { run, pods, .. } in &removed {
             let doing = |what: &str| format!("removing {what} of run {run}");
             for pod in pods {
-                delete(client, namespace, pod, None)
-                    .await
-                    .map_err(|refusal| refusal.doing(&doing("a pod")))?;
+                delete(namespace, pod, None).await.map_err(|refusal| refusal.doing(&doing("a pod")))?;
             }
-            let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), namespace);
-            api::delete(PATIENCE, &policies, &of_run(run), &whole)
+            api::delete(PATIENCE, &namespace.api::<NetworkPolicy>(), &of_run(run), &whole)
                 .await
                 .map_err(|refusal| refusal.doing(&doing("the policy")))?;
-            let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-            api::delete(PATIENCE, &leases, &of_run(run), &whole)
+            api::delete(PATIENCE, &namespace.api::<Lease>(), &of_run(run), &whole)
                 .await
                 .map_err(|refusal| refusal.doing(&doing("the lease")))?;
         }

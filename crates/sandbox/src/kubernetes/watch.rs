@@ -5,39 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, Event, watcher};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::error::chain;
+use crate::kubernetes::objects::Pod;
+use crate::kubernetes::pauses::Pauses;
 use crate::kubernetes::pod::RUN;
 
 /// Pauses before a watch that broke is begun again: the first, and the longest. A whole run waits for it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// The pause before the next try.
-struct Pauses(Duration);
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let pause = self.0;
-        self.0 = (pause * 2).min(LONGEST_PAUSE);
-        Some(pause)
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {
-        self.0 = FIRST_PAUSE;
-    }
-}
 
 /// What is known of a pod.
 #[derive(Debug, Clone, Default)]
@@ -69,7 +50,8 @@ impl Watch {
         let heard = Arc::clone(&pods);
         let config = Config::default().labels(&format!("{RUN}={run}"));
         let task = tokio::spawn(async move {
-            let mut events = std::pin::pin!(watcher(api, config).backoff(Pauses(FIRST_PAUSE)));
+            let mut events =
+                std::pin::pin!(watcher(api, config).backoff(Pauses::new(FIRST_PAUSE, LONGEST_PAUSE)));
             let mut listed = BTreeSet::new();
             while let Some(event) = events.next().await {
                 match event {

@@ -24,11 +24,17 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A server and an engine that knows it; says what is skipped where the guest could not be linked.
 async fn stage(change: impl FnOnce(&mut KubernetesConfig, &ApiServer)) -> Option<(ApiServer, Kubernetes)> {
+    let server = ApiServer::start().await;
+    let engine = connect(&server, |config| change(config, &server)).await?;
+    Some((server, engine))
+}
+
+/// An engine that knows a server.
+async fn connect(server: &ApiServer, change: impl FnOnce(&mut KubernetesConfig)) -> Option<Kubernetes> {
     if let Err(error) = guest::program(NAME) {
         eprintln!("skipped: the Kubernetes engine against a scripted server: {error}");
         return None;
     }
-    let server = ApiServer::start().await;
     let place = tempfile::tempdir().unwrap();
     let kubeconfig = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -42,9 +48,8 @@ async fn stage(change: impl FnOnce(&mut KubernetesConfig, &ApiServer)) -> Option
     config.kubeconfig = Some(path);
     config.cluster.accept_open_network = true;
     config.cluster.start_limit_sec = 20;
-    change(&mut config, &server);
-    let engine = Kubernetes::connect(config).await.unwrap();
-    Some((server, engine))
+    change(&mut config);
+    Some(Kubernetes::connect(config).await.unwrap())
 }
 
 async fn usual() -> Option<(ApiServer, Kubernetes)> {
@@ -384,4 +389,21 @@ async fn rights_that_are_missing_are_named() {
             if reason.contains("cannot create") && reason.contains("docs/kubernetes.md")),
         "{error}"
     );
+}
+
+#[test]
+fn what_outlives_its_runtime_is_removed_all_the_same() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    // The server goes on where the program's own runtime is at its end.
+    let (of_server, of_engine) = (runtime(), runtime());
+    let server = of_server.block_on(ApiServer::start());
+    let Some(engine) = of_engine.block_on(connect(&server, |_| {})) else { return };
+    let sandbox = of_engine.block_on(engine.start(&spec("left"))).unwrap();
+    drop(of_engine);
+    drop((sandbox, engine));
+    assert!(crate::removal::settle(LONG));
+    let asked = server.asked();
+    assert_eq!((asked["DELETE pods"], asked["DELETE leases"]), (1, 1), "{asked:?}");
+    assert!(server.pods().is_empty());
 }
