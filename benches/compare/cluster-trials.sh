@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# Measures trivial trials on a cluster that `scripts/kubernetes-cluster start CACHE DIR` started: one at a time against bare pods of the
-# same image, and many at once, with the peak memory of the program and what the API server was asked. SEATRIAL names the program.
+# Measures trivial trials on a cluster that `scripts/kubernetes-cluster start CACHE DIR` started: one at a time against their own pods'
+# starts and against bare pods of the same image, and many at once, with the peak memory of the program and what the API server was
+# asked. SEATRIAL names the program.
+#
+# A node finds out once a second what became of its containers, so the start of a pod depends on when it was asked for. What a trial
+# costs beyond its pod is therefore its own time without that from the request for its pod to the first request that its running allowed.
 #
 # Usage: benches/compare/cluster-trials.sh DIR [TRIALS...]
 set -eu
@@ -9,6 +13,7 @@ if [ $# -eq 0 ]; then
   exit 0
 fi
 cd "$(dirname "$0")/../.."
+. benches/compare/trivial.bash
 cluster=$(cd "$1" && pwd)
 shift
 seatrial=${SEATRIAL:-}
@@ -23,13 +28,10 @@ bench=$(mktemp -d)
 trap 'rm -rf "$bench"' EXIT
 cd "$bench"
 
+# One at a time with a processor each; many with so little that the nodes take all that may run at once.
 for number in $(seq 20); do
-  task=tasks/trivial-$number
-  mkdir -p "$task"/environment "$task"/solution "$task"/tests
-  printf 'schema_version = "1.4"\n[environment]\ncpus = 0.05\nmemory_mb = 64\ndocker_image = "%s"\n' "$image" >"$task/task.toml"
-  echo 'Make /app/done.' >"$task/instruction.md"
-  printf '#!/bin/bash\nmkdir -p /app && touch /app/done\n' >"$task/solution/solve.sh"
-  printf '#!/bin/bash\nif [ -e /app/done ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n' >"$task/tests/test.sh"
+  trivial_task "single/trivial-$number" "$(printf '[environment]\ncpus = 1\nmemory_mb = 64\ndocker_image = "%s"\n' "$image")"
+  trivial_task "many/trivial-$number" "$(printf '[environment]\ncpus = 0.05\nmemory_mb = 64\ndocker_image = "%s"\n' "$image")"
 done
 cat >seatrial.toml <<'C'
 [dataset]
@@ -72,7 +74,7 @@ def ask(method, path, body=None):
 pods, times = "/api/v1/namespaces/seatrial/pods", []
 for number in range(rounds):
     name = f"bare-{number}"
-    container = {"name": "c", "image": image, "command": ["sleep", "1000"], "resources": {"limits": {"cpu": "50m", "memory": "64Mi"}}}
+    container = {"name": "c", "image": image, "command": ["sleep", "1000"], "resources": {"limits": {"cpu": "1", "memory": "64Mi"}}}
     spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "automountServiceAccountToken": False, "containers": [container]}
     begin = time.monotonic()
     ask("POST", pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}).read()
@@ -84,40 +86,38 @@ for number in range(rounds):
     ask("DELETE", f"{pods}/{name}").read()
 print(f"bare pod, request to running: median {statistics.median(times):.2f} s of {rounds}")
 P
-# Trials: the whole, and of it the start of the sandbox, by the records of phases.
+# Trials: the whole, and of it the pod's own start, by the log of the API server and in order, as they ran one at a time.
 cat >phases.py <<'P'
 import glob, json, statistics, sys
 from datetime import datetime
 at = lambda text: datetime.fromisoformat(text.replace("Z", "+00:00"))
-whole, starts = [], []
-for path in glob.glob(sys.argv[1] + "/*/result.json"):
-    result = json.load(open(path))
-    if result.get("started_at") and result.get("finished_at"):
-        whole.append((at(result["finished_at"]) - at(result["started_at"])).total_seconds())
-        setup = result.get("environment_setup") or {}
-        if setup.get("finished_at"):
-            starts.append((at(setup["finished_at"]) - at(setup["started_at"])).total_seconds())
-print(f"{len(whole)} trials: median {statistics.median(whole):.2f} s, of it the start of the sandbox {statistics.median(starts):.2f} s")
+trials = [json.load(open(path)) for path in glob.glob(sys.argv[1] + "/*/result.json")]
+trials = sorted((at(trial["started_at"]), at(trial["finished_at"])) for trial in trials)
+made, attached = {}, {}
+for line in open(sys.argv[2]):
+    entry = json.loads(line)
+    what, name = entry.get("objectRef", {}), entry.get("objectRef", {}).get("name")
+    if what.get("resource") == "pods" and entry["verb"] == "create" and "subresource" not in what:
+        made.setdefault(name, at(entry["requestReceivedTimestamp"]))
+    elif what.get("subresource") == "attach":
+        attached.setdefault(name, at(entry["requestReceivedTimestamp"]))
+pods = sorted((made[name], attached[name]) for name in attached if name in made)
+own = [min((end - start).total_seconds() for start, end in pods if begin <= start <= over) for begin, over in trials]
+whole = [(over - begin).total_seconds() for begin, over in trials]
+more = statistics.median(all - pod for all, pod in zip(whole, own))
+print(f"{len(whole)} trials: median {statistics.median(whole):.2f} s, their pods' own starts {statistics.median(own):.2f} s, "
+      f"and {more:.2f} s more")
 P
 
-"$seatrial" --quiet run -e kubernetes -p tasks -a oracle -j 1 --job-name warm >/dev/null
+"$seatrial" --quiet run -e kubernetes -p single -a oracle -j 1 --job-name warm >/dev/null
 python3 bare.py "$image" 20
-"$seatrial" --quiet run -e kubernetes -p tasks -a oracle -j 1 --job-name single >/dev/null
-python3 phases.py jobs/single
+"$seatrial" --quiet run -e kubernetes -p single -a oracle -j 1 --job-name one-by-one >/dev/null
+python3 phases.py jobs/one-by-one "$cluster/audit.log"
 for trials in "${@:-100 1000}"; do for trials in $trials; do
   "$script" requests "$cluster" >before
-  begin=$(date +%s%N)
-  "$seatrial" --quiet run -e kubernetes -p tasks -a oracle -j 64 -n $((trials / 20)) --job-name "job-$trials" >/dev/null &
-  program=$!
-  peak=0
-  while memory=$(awk '/^VmHWM/ { print $2 }' "/proc/$program/status" 2>/dev/null) && [ -n "$memory" ]; do
-    peak=$memory
-    sleep 0.05
-  done
-  wait $program
+  many_trials "$trials" "$seatrial" --quiet run -e kubernetes -p many -a oracle -j 64 -n $((trials / 20)) --job-name "job-$trials"
   "$script" requests "$cluster" >after
-  awk "BEGIN { s = ($(date +%s%N) - $begin) / 1e9
-    printf \"%d trials in %.1f s: %.1f a second, peak %.0f MiB; asked of the API server:\\n\", $trials, s, $trials / s, $peak / 1024 }"
+  echo "asked of the API server:"
   awk 'NR == FNR { before[$2 " " $3 " " $4] = $1; next }
     { n = $1 - before[$2 " " $3 " " $4]; if (n) printf "%7d %s %s %s\n", n, $2, $3, $4 }' before after
 done; done

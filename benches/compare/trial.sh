@@ -9,6 +9,7 @@
 # Needs root. Usage: benches/compare/trial.sh [ROUNDS]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. benches/compare/trivial.bash
 rounds=${1:-40}
 [ "$(id -u)" -eq 0 ] || { echo "skipped: by hand, this needs root"; exit 0; }
 cargo build --quiet --release
@@ -19,13 +20,8 @@ trap 'rm -rf "$bench"' EXIT
 cd "$bench"
 
 task=tasks/trivial
-mkdir -p $task/environment $task/solution $task/tests bare
-printf 'schema_version = "1.4"\n' >$task/task.toml
-echo 'Make /app/done.' >$task/instruction.md
-printf 'FROM seatrial.local/host\nWORKDIR /app\n' >$task/environment/Dockerfile
-printf '#!/bin/bash\nmkdir -p /app && touch /app/done\n' >$task/solution/solve.sh
-printf '#!/bin/bash\nif [ -e /app/done ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n' >$task/tests/test.sh
-chmod +x $task/solution/solve.sh $task/tests/test.sh
+trivial_task $task
+mkdir bare
 
 cat >bare.sh <<'SH'
 set -e
