@@ -165,10 +165,10 @@ impl Prover {
     }
 
     /// The verdicts as they stand, by the rule that verdicts go by.
-    pub fn proved(&self, assessed: Vec<Assessed<'_>>) -> Result<Vec<ProvedTask>, ProveError> {
-        let proved = assessed.into_iter().map(|task| {
+    pub fn proved(&self, assessed: &[Assessed<'_>]) -> Result<Vec<ProvedTask>, ProveError> {
+        let proved = assessed.iter().map(|task| {
             let decision = self.decide(&task.key, &self.spec.rule)?;
-            Ok(verdict(task.key, decision))
+            Ok(verdict(task.key.clone(), decision))
         });
         proved.collect()
     }
@@ -194,7 +194,8 @@ impl Prover {
         let ended = join_all(groups.into_iter().map(|tasks| self.prove_group(job, tasks))).await;
         let mut proved = ended.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
         proved.sort_by_key(|(position, _)| *position);
-        self.proved(proved.into_iter().map(|(_, task)| task).collect())
+        let assessed: Vec<_> = proved.into_iter().map(|(_, task)| task).collect();
+        self.proved(&assessed)
     }
 
     /// Nops and oracles of all tasks at once, and then the cheats: what is shared in order, the rest at once.

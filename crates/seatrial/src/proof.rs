@@ -43,8 +43,15 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Proves the candidates; what the ledger holds already is not run again, and without anything to run there is no job.
-    pub fn run(self, output: Output, bench: &Workbench, candidates: &[Candidate]) -> Result<Vec<ProvedTask>> {
+    /// Proves the candidates; what the ledger holds already is not run again, and without anything to run there is no job. Before
+    /// the first trial `begin` is told how the candidates stand.
+    pub fn run(
+        self,
+        output: Output,
+        bench: &Workbench,
+        candidates: &[Candidate],
+        begin: impl FnOnce(Vec<ProvedTask>) -> Result,
+    ) -> Result<Vec<ProvedTask>> {
         let runs = self.rule.oracle_runs.max(self.rule.nop_runs);
         let attempts = if self.confirm { runs.max(self.rule.confirm_runs) } else { runs };
         let mut agents = vec![Agent::Oracle, Agent::Nop];
@@ -75,7 +82,7 @@ impl Proof {
             if self.dry_run {
                 let (assessed, taken) = prover.reconcile(&self.histories, assessed, true)?;
                 show(output, &self.histories, &taken)?;
-                return Ok(prover.proved(assessed)?);
+                return Ok(prover.proved(&assessed)?);
             }
             // Before anything else counts, so that nobody else's results spare an environment the walk.
             let walker = Walker {
@@ -98,8 +105,9 @@ impl Proof {
                 assessed = decided;
             }
             let planned = prove::expected(&assessed);
+            begin(prover.proved(&assessed)?)?;
             if planned == 0 {
-                return Ok(prover.proved(assessed)?);
+                return Ok(prover.proved(&assessed)?);
             }
             output.stage(
                 "prove",

@@ -157,10 +157,19 @@ pub fn write(
             jobs_dir: project.path("jobs"),
             host: Some(project.path(HOST)),
         };
-        for proved in proof.run(output, &bench, batch)? {
-            let place = places[&proved.task_id];
-            document.tasks[place] = proved;
-        }
+        let take = |tasks: &mut [ProvedTask], proved: Vec<ProvedTask>| {
+            for proved in proved {
+                let place = places[&proved.task_id];
+                tasks[place] = proved;
+            }
+        };
+        // From then on the ledger tells `status` what has come of them.
+        let begin = |known| {
+            take(&mut document.tasks, known);
+            Ok(artifact::store(&project.path(PROOFS), &document).map(drop)?)
+        };
+        let proved = proof.run(output, &bench, batch, begin)?;
+        take(&mut document.tasks, proved);
     }
     if asked.dry_run {
         return Ok((document, 0));
@@ -254,6 +263,25 @@ pub fn load(project: &Project) -> Result<(ProofDocument, Digest)> {
     }
 }
 
+/// Takes for tasks that were pending when their proof began what the ledger says by now.
+pub fn catch_up(
+    project: &Project,
+    materialized: &MaterializeDocument,
+    document: &mut ProofDocument,
+) -> Result {
+    let Some(ledger) = Ledger::open_existing(&project.path(LEDGER))? else { return Ok(()) };
+    let rule = rule(project);
+    let materialized: BTreeMap<&TaskId, &MaterializedTask> =
+        materialized.tasks.iter().map(|task| (&task.task_id, task)).collect();
+    for proved in document.tasks.iter_mut().filter(|task| task.verdict == Status::Pending) {
+        let Some(task) = materialized.get(&proved.task_id) else { continue };
+        let key = key_of(project, task, (proved.image_digest.clone(), proved.cheat_group), &proved.engine)?;
+        let decision = ledger::decide(&key, &ledger.about(&key)?, &rule);
+        *proved = prove::verdict(key, decision);
+    }
+    Ok(())
+}
+
 /// Verdicts are recomputed from the ledger, so that an edited document is noticed before anything is chosen by it.
 fn agree_with_ledger(project: &Project, document: &ProofDocument) -> Result {
     let (materialized, _) = artifact::load::<MaterializeDocument>(&project.path(MATERIALIZE))?;
@@ -268,7 +296,7 @@ fn agree_with_ledger(project: &Project, document: &ProofDocument) -> Result {
 pub enum Agreement {
     /// The very same verdicts over the very same runs.
     Exact,
-    /// The same verdicts over these runs and perhaps more: a proof may be at work.
+    /// The same verdicts over these runs and perhaps more, and any verdict where there is none yet: a proof may be at work.
     AtLeast,
 }
 
@@ -307,7 +335,8 @@ pub fn disowned(
                     && task.cheats.iter().all(|cheat| decision.cheats.contains(cheat))
             }
         };
-        Ok(same_kind && same_tree && covered)
+        let undecided = agreement == Agreement::AtLeast && task.verdict == Status::Pending;
+        Ok((same_kind || undecided) && same_tree && covered)
     };
     let mut otherwise = Vec::new();
     for task in &document.tasks {

@@ -61,9 +61,10 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Holds the verdicts against the ledger. Verdicts by other settings are left out, and that is said.
+    /// Holds the verdicts against the ledger; tasks that a proof under way has decided meanwhile are no longer pending. Verdicts by
+    /// other settings are left out, and that is said.
     fn disowned(&mut self, output: Output, project: &Project) -> Result<Vec<TaskId>> {
-        let (Some(proofs), Some(materialized)) = (&self.proofs, &self.materialized) else {
+        let (Some(proofs), Some(materialized)) = (&mut self.proofs, &self.materialized) else {
             return Ok(Vec::new());
         };
         if !prove::is_by_recipe(project, proofs)? {
@@ -73,7 +74,8 @@ impl Documents {
             self.proofs = None;
             return Ok(Vec::new());
         }
-        match prove::disowned(project, proofs, materialized, Agreement::AtLeast) {
+        let caught_up = prove::catch_up(project, materialized, proofs);
+        match caught_up.and_then(|()| prove::disowned(project, proofs, materialized, Agreement::AtLeast)) {
             Err(failure) if failure.exit == Exit::Failed => {
                 output.warn(format_args!("the verdicts were not held against {LEDGER}: {}", failure.report));
                 Ok(Vec::new())

@@ -154,6 +154,33 @@ fn a_killed_up_leaves_nothing_running_and_goes_on() {
 }
 
 #[test]
+fn the_status_tells_what_a_proof_under_way_has_found() {
+    if !sandboxes_run() {
+        return;
+    }
+    let project = Project::new();
+    let (mut pending, mut decided) = (0, 0);
+    let mut look = || {
+        let status = project.run(&["status", "--json"]).with_code(0).json();
+        let count = |of: &str| {
+            let tasks = status["tasks"].as_object().unwrap().values();
+            tasks.filter(|task| task["status"] == of).count()
+        };
+        (pending, decided) = (count("pending"), count("accepted") + count("rejected"));
+        decided > 0 && pending > 0
+    };
+    let mut running = Running::start(&project);
+    running.wait_for("a plan", || project.path("checks.json").exists());
+    running.wait_for("a verdict beside others that are pending", &mut look);
+    running.signal("KILL", false);
+    running.end();
+    // Nothing of it is lost with the program.
+    look();
+    assert!(decided > 0, "{pending} pending");
+    assert_eq!(project.up()["semantic_digest"], undisturbed());
+}
+
+#[test]
 fn a_second_program_stays_out_of_a_project() {
     if !sandboxes_run() {
         return;
