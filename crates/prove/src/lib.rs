@@ -17,6 +17,6 @@ mod scrub;
 pub use candidate::{Candidate, Origin};
 pub use error::ProveError;
 pub use outlook::{Outlook, outlook};
-pub use prover::{Assessed, ProveSpec, Prover, expected, limits, verdict};
+pub use prover::{Assessed, ProveSpec, Prover, expected, is_settled, limits, verdict};
 pub use quarantine::quarantined;
 pub use scrub::{Scrubbed, Walker};

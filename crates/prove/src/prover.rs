@@ -58,19 +58,20 @@ impl Assessed<'_> {
             return 0;
         }
         let left = |wanted: u32, done: u32| u64::from(wanted.saturating_sub(done));
-        let cheats = self.rule.cheats.iter().filter(|asked| !asked.shared).count();
         left(self.rule.nop_runs, self.decision.nop_runs)
             + left(self.rule.oracle_runs, self.decision.oracle_runs)
-            + cheats.saturating_sub(self.decision.cheats.len()) as u64
+            + self.untried(false)
     }
 
     /// How many trials of cheats the first of its group takes on top, in whose place the others of the group do without.
     fn expected_of_first(&self) -> u64 {
-        if self.decision.is_settled() {
-            return 0;
-        }
-        let known = |asked: &&ledger::AskedCheat| self.decision.cheats.contains(&asked.name);
-        self.rule.cheats.iter().filter(|asked| asked.shared).filter(|asked| !known(asked)).count() as u64
+        if self.decision.is_settled() { 0 } else { self.untried(true) }
+    }
+
+    /// How many cheats have no outcome yet, of those that are shared or of the others.
+    fn untried(&self, shared: bool) -> u64 {
+        let untried = self.rule.cheats.iter().filter(|asked| asked.shared == shared);
+        untried.filter(|asked| !self.decision.cheats.contains(&asked.name)).count() as u64
     }
 }
 
@@ -89,6 +90,11 @@ pub fn verdict(key: ProofKey, decision: Decision) -> ProvedTask {
         flaky_tests: decision.flaky_tests,
         verdict: decision.status,
     }
+}
+
+/// Whether there is nothing left to run.
+pub fn is_settled(assessed: &[Assessed<'_>]) -> bool {
+    assessed.iter().all(|task| task.decision.is_settled())
 }
 
 /// How many trials the proofs take together when nothing goes wrong.

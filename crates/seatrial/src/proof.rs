@@ -104,11 +104,12 @@ impl Proof {
                 show(output, &self.histories, &taken)?;
                 assessed = decided;
             }
-            let planned = prove::expected(&assessed);
-            begin(prover.proved(&assessed)?)?;
-            if planned == 0 {
-                return Ok(prover.proved(&assessed)?);
+            let known = prover.proved(&assessed)?;
+            begin(known.clone())?;
+            if prove::is_settled(&assessed) {
+                return Ok(known);
             }
+            let planned = prove::expected(&assessed);
             output.stage(
                 "prove",
                 format_args!(

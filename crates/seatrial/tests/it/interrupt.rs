@@ -4,6 +4,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ledger::{Filter, Ledger};
+use record::{Observation, TrialKind};
 use serde_json::Value;
 
 use crate::leftovers::{groups_of, nothing_is_left};
@@ -178,6 +180,26 @@ fn the_status_tells_what_a_proof_under_way_has_found() {
     look();
     assert!(decided > 0, "{pending} pending");
     assert_eq!(project.up()["semantic_digest"], undisturbed());
+}
+
+#[test]
+fn a_proof_that_lacks_nothing_but_its_last_trial_is_finished() {
+    if !sandboxes_run() {
+        return;
+    }
+    let project = Project::new();
+    let whole = project.up()["semantic_digest"].clone();
+    // What a program leaves that was killed just before: everything but the search of the history in one task.
+    let path = project.path("ledger.db");
+    let mut seen = Ledger::open(&path).unwrap().observations(&Filter::default()).unwrap();
+    let last = |seen: &Observation| matches!(&seen.kind, TrialKind::Cheat(name) if name.as_str() == "git-history");
+    seen.remove(seen.iter().position(last).expect("every task has one"));
+    for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm", "proofs.json"] {
+        let _ = std::fs::remove_file(project.path(name));
+    }
+    Ledger::open(&path).unwrap().append(&seen).unwrap();
+    assert_eq!(project.up()["semantic_digest"], whole);
+    assert_eq!(observations(&project), TRIALS);
 }
 
 #[test]
