@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use record::Outcome;
+use record::{Outcome, Reason};
 use tokio::sync::mpsc::UnboundedReceiver;
 use trial::{Agent, Event};
 
@@ -37,9 +37,15 @@ pub async fn show(output: Output, stage: &'static str, planned: u64, mut events:
             Event::Retried { .. } => count.running = count.running.saturating_sub(1),
             Event::Finished { task, agent, outcome, reward, flags, .. } => {
                 count.running = count.running.saturating_sub(1);
-                count.rewarded += u64::from(reward.is_some());
-                count.errored += u64::from(reward.is_none());
-                if let Outcome::Failed { reason, detail, .. } = &outcome {
+                // A cheat whose reward is refused got the answer that it was to get.
+                let withstood = matches!(agent, Agent::Cheat(_))
+                    && matches!(&outcome, Outcome::Failed { reason: Reason::RewardUnsafe, .. });
+                let answered = reward.is_some() || withstood;
+                count.rewarded += u64::from(answered);
+                count.errored += u64::from(!answered);
+                if let Outcome::Failed { reason, detail, .. } = &outcome
+                    && !withstood
+                {
                     output.stage(stage, format_args!("{task}, {agent}: {reason} ({detail})"));
                 }
                 // Cheats break things; what others miss is said once a task.

@@ -192,7 +192,8 @@ fn a_proof_that_lacks_nothing_but_its_last_trial_is_finished() {
     // What a program leaves that was killed just before: everything but the search of the history in one task.
     let path = project.path("ledger.db");
     let mut seen = Ledger::open(&path).unwrap().observations(&Filter::default()).unwrap();
-    let last = |seen: &Observation| matches!(&seen.kind, TrialKind::Cheat(name) if name.as_str() == "git-history");
+    let last =
+        |seen: &Observation| matches!(&seen.kind, TrialKind::Cheat(name) if name.as_str() == "git-history");
     seen.remove(seen.iter().position(last).expect("every task has one"));
     for name in ["ledger.db", "ledger.db-wal", "ledger.db-shm", "proofs.json"] {
         let _ = std::fs::remove_file(project.path(name));
