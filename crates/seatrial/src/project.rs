@@ -7,6 +7,7 @@ use ident::{AliasTable, Digest, to_canonical_json};
 use recipe::{Aliases, EngineName, Recipe};
 use record::ClusterConfig;
 use serde::Serialize;
+use trial::Mirrored;
 
 use crate::cli::Jobs;
 use crate::failure::{Exit, Failure, OrExit, Result};
@@ -144,7 +145,7 @@ impl Project {
     fn workbench_with(&self, engine: EngineName, jobs: &Jobs) -> Result<Workbench> {
         let layout = self.recipe.materialize.layout.as_ref().map(|path| self.path(path));
         let mirrored =
-            if engine == EngineName::Kubernetes { images::mirrored(self)? } else { BTreeMap::new() };
+            if engine == EngineName::Kubernetes { images::mirrored(self)? } else { Mirrored::default() };
         let places = Places {
             engine,
             state: self.state("")?,

@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedSender;
 use trial::{
     Admission, AdmissionLimits, ClusterImages, DockerImages, Event, Images, ImagesConfig, LocalImages,
-    Resources,
+    Mirrored, Resources,
 };
 
 use crate::cli::Jobs;
@@ -83,8 +83,8 @@ pub struct Places<'a> {
     pub bases: BTreeMap<String, PathBuf>,
     /// How a cluster is used.
     pub cluster: ClusterConfig,
-    /// Where images of tasks were mirrored to, by build context: what nodes of a cluster pull.
-    pub mirrored: BTreeMap<PathBuf, String>,
+    /// Where images were mirrored to: what nodes of a cluster pull.
+    pub mirrored: Mirrored,
 }
 
 impl Workbench {

@@ -23,7 +23,8 @@ pub use budget::{Budget, Budgets};
 pub use error::TrialError;
 pub use event::Event;
 pub use images::{
-    ClusterImages, DockerImages, EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages, NoRoot,
+    ClusterImages, DockerImages, EnvironmentSource, ImageOutcome, Images, ImagesConfig, LocalImages,
+    Mirrored, NoRoot,
 };
 pub use jobs::{
     Job, JobIdentity, JobSpec, NameTaken, Plan, PlannedTrial, Ran, Rerun, Resources, TrialReport,

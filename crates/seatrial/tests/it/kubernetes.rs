@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::images::Registry;
-use crate::project::{Ended, Project, binary, ended, sandboxes_run};
+use crate::project::{Ended, Project, TRIALS, binary, ended, sandboxes_run};
 use crate::tasks::{Shelf, Task};
 
 /// Names the kubeconfig of the cluster for tests.
@@ -250,6 +250,7 @@ fn a_recipe_proves_on_a_cluster_what_it_proves_natively() {
         let mut prove = project.command(&["prove", "-j", "4"]);
         let ended = ended(prove.env("KUBECONFIG", cluster.join("runner.kubeconfig")));
         assert_eq!(ended.code, Some(0), "{engine}: {}", ended.all());
+        assert_eq!(project.trials().len(), TRIALS, "{engine}: one task answers for its like");
         verdicts(&project)
     });
     let [native, on_cluster] = proved;

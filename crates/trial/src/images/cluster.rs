@@ -10,16 +10,25 @@ use sandbox::{EngineImage, Root};
 
 use crate::images::{EnvironmentSource, Images, NoRoot};
 
-/// Images in registries, by digest: what a task names as `docker_image`, or where its own image was mirrored to. Nothing is
-/// pulled or built on this machine.
+/// Where images were mirrored to, each as `repository@sha256:...`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mirrored {
+    /// Images of tasks, by the directory of the build context.
+    pub tasks: BTreeMap<PathBuf, String>,
+    /// Base images, by their whole names.
+    pub bases: BTreeMap<String, String>,
+}
+
+/// Images in registries, by digest: what is named as `docker_image` or its copy, or where a task's own image was mirrored to. Nothing
+/// is pulled or built on this machine.
 #[derive(Debug, Default)]
 pub struct ClusterImages {
-    mirrored: BTreeMap<PathBuf, String>,
+    mirrored: Mirrored,
 }
 
 impl ClusterImages {
-    /// Takes where images of tasks were mirrored to: `repository@sha256:...` by the directory of the build context.
-    pub fn new(mirrored: BTreeMap<PathBuf, String>) -> Self {
+    /// Takes where images were mirrored to.
+    pub fn new(mirrored: Mirrored) -> Self {
         Self { mirrored }
     }
 }
@@ -28,26 +37,27 @@ impl ClusterImages {
 impl Images for ClusterImages {
     async fn root(&self, source: &EnvironmentSource) -> Result<Root, NoRoot> {
         let invalid = |what: String| (Reason::TaskInvalid, what);
-        let name = match (self.mirrored.get(&source.context), &source.docker_image) {
-            (Some(mirrored), _) => mirrored,
-            (None, Some(named)) => named,
-            (None, None) => {
-                return Err(invalid(format!(
+        let parsed = |name: &str| {
+            name.parse::<ImageRef>().map_err(|error| invalid(format!("environment.docker_image: {error}")))
+        };
+        let place = match &source.docker_image {
+            Some(named) => self.mirrored.bases.get(&parsed(named)?.to_string()).unwrap_or(named),
+            None => self.mirrored.tasks.get(&source.context).ok_or_else(|| {
+                invalid(format!(
                     "{}: nodes of a cluster build nothing; run `seatrial images build` and `seatrial images mirror`, or name an \
                      image by digest as environment.docker_image",
                     source.context.display()
-                )));
-            }
+                ))
+            })?,
         };
-        let reference = name.parse::<ImageRef>();
-        let reference = reference.map_err(|error| invalid(format!("environment.docker_image: {error}")))?;
+        let reference = parsed(place)?;
         let digest = match &reference {
             ImageRef::Remote(remote) => remote.digest(),
             ImageRef::Scratch | ImageRef::Host | ImageRef::Local(_) => None,
         };
         let digest = digest.ok_or_else(|| {
             invalid(format!(
-                "environment.docker_image: `{name}` has no digest; nodes pull by digest only: `repository@sha256:...`"
+                "environment.docker_image: `{place}` has no digest; nodes pull by digest only: `repository@sha256:...`"
             ))
         })?;
         let digest = digest.to_owned();
@@ -85,9 +95,17 @@ mod tests {
         assert!(root(&none, Some("registry.invalid/tasks/a:1")).await.unwrap_err().contains("digest"));
         assert!(root(&none, Some("seatrial.local/host")).await.unwrap_err().contains("digest"));
         assert!(root(&none, None).await.unwrap_err().contains("images mirror"));
-        let mirrored = format!("mirror.invalid/s/tasks@{DIGEST}");
-        let placed = ClusterImages::new([("tasks/a/environment".into(), mirrored.clone())].into());
-        assert_eq!(root(&placed, None).await.unwrap().reference, mirrored);
-        assert_eq!(root(&placed, Some(&named)).await.unwrap().reference, mirrored, "the mirror goes first");
+        let [task, base] = ["task", "base"].map(|name| format!("mirror.invalid/s/{name}@{DIGEST}"));
+        let placed = ClusterImages::new(Mirrored {
+            tasks: [("tasks/a/environment".into(), task.clone())].into(),
+            bases: [("docker.io/library/base:1".into(), base.clone())].into(),
+        });
+        assert_eq!(root(&placed, None).await.unwrap().reference, task);
+        assert_eq!(
+            root(&placed, Some(&named)).await.unwrap().reference,
+            named,
+            "another image than the task's own"
+        );
+        assert_eq!(root(&placed, Some("base:1")).await.unwrap().reference, base);
     }
 }

@@ -9,7 +9,7 @@ mod once;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-pub use cluster::ClusterImages;
+pub use cluster::{ClusterImages, Mirrored};
 pub use docker::DockerImages;
 pub use local::{ImageOutcome, ImagesConfig, LocalImages};
 use record::Reason;

@@ -11,14 +11,15 @@ mod sources;
 mod tags;
 mod verify;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use ident::Digest;
 use image::shards::{ShardPlan, Shards};
 use image::{Credentials, ImageRef, LiveUnknown, Registry, RegistryOptions};
 use ledger::Ledger;
 use record::{ImageBuilds, ImageKind, MaterializeDocument, MaterializedTask, PlacedImage, Status};
+use trial::Mirrored;
 
 use build::BUILDS;
 pub use build::run as build;
@@ -103,10 +104,9 @@ fn unknown(error: &LiveUnknown) -> Failure {
     Failure::from_error(Exit::Unknown, error).hint("nothing was changed; unknown tags do not count as none")
 }
 
-/// Where the images of the present tasks were seen in the registry, by build context: `repository@sha256:...`. Nothing where they were
-/// not built and mirrored.
-pub fn mirrored(project: &Project) -> Result<BTreeMap<PathBuf, String>> {
-    let none = BTreeMap::new();
+/// Where the images of the present tasks, and bases, were seen in the registry. Nothing where the former were not built and mirrored.
+pub fn mirrored(project: &Project) -> Result<Mirrored> {
+    let none = Mirrored::default();
     if !project.path(MATERIALIZE).exists() {
         return Ok(none);
     }
@@ -119,12 +119,18 @@ pub fn mirrored(project: &Project) -> Result<BTreeMap<PathBuf, String>> {
         builds.images.iter().map(|image| (image.key.as_str(), image.digest.as_str())).collect();
     let placed = placements(project)?;
     // What was seen there is another image when the task was built anew since.
-    let present = placed.iter().filter(|image| {
-        image.kind == ImageKind::Task && built.contains(&(image.key.as_str(), image.digest.as_str()))
-    });
-    Ok(present
-        .map(|PlacedImage { key, repository, digest, .. }| {
-            (project.path(TASKS).join(key).join("environment"), format!("{repository}@{digest}"))
-        })
-        .collect())
+    let mut mirrored = Mirrored::default();
+    for PlacedImage { kind, key, repository, digest, .. } in placed {
+        let place = format!("{repository}@{digest}");
+        match kind {
+            ImageKind::Baseanchor => {
+                mirrored.bases.insert(key, place);
+            }
+            ImageKind::Task if built.contains(&(key.as_str(), digest.as_str())) => {
+                mirrored.tasks.insert(project.path(TASKS).join(key).join("environment"), place);
+            }
+            ImageKind::Task => {}
+        }
+    }
+    Ok(mirrored)
 }
