@@ -303,14 +303,20 @@ pub enum Agreement {
 /// The tasks of which the document says something else than the ledger.
 ///
 /// # Errors
-/// When there is no ledger, or it cannot be read; and when a task's settings cannot be read.
+/// When there is no ledger although something was run, or it cannot be read; and when a task's settings cannot be read.
 pub fn disowned(
     project: &Project,
     document: &ProofDocument,
     materialized: &MaterializeDocument,
     agreement: Agreement,
 ) -> Result<Vec<TaskId>> {
+    let says_something =
+        |task: &ProvedTask| task.verdict != Status::Pending || task.nop_runs + task.oracle_runs > 0;
     let Some(ledger) = Ledger::open_existing(&project.path(LEDGER))? else {
+        // A proof that was stopped before its first trial leaves none.
+        if !document.tasks.iter().any(says_something) {
+            return Ok(Vec::new());
+        }
         return Err(Failure::new(
             Exit::Conflict,
             format!("{LEDGER} is missing, and {PROOFS} is made from it"),
