@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{Metadata, NamespaceResourceScope, Resource};
+use kube::client::ConfigExt;
+use kube::client::retry::RetryPolicy;
 use kube::{Api, Client, Config};
+use tower::retry::RetryLayer;
+use tower::{BoxError, ServiceBuilder};
 
 use crate::error::chain;
 use crate::kubernetes::api::Refusal;
@@ -22,7 +28,7 @@ pub(super) struct Namespace {
 impl Namespace {
     /// Connects, on the runtime that this is called on: the connection ends with it.
     pub(super) fn connect(name: String, config: Arc<Config>) -> Result<Self, SandboxError> {
-        let client = Client::try_from(Config::clone(&config))
+        let client = client(&config)
             .map_err(|error| SandboxError::Unavailable { engine: NAME, reason: chain(&error) })?;
         Ok(Self { client, name, config })
     }
@@ -49,4 +55,22 @@ impl Namespace {
     ) -> Api<K> {
         Api::namespaced(self.client.clone(), &self.name)
     }
+}
+
+/// The library's client, over connections that send at once. Its own hold small messages back until the server has confirmed those
+/// before, which the server does after 40 ms, and what goes to and from a guest is small messages.
+fn client(config: &Config) -> Result<Client, kube::Error> {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(config.connect_timeout);
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(RetryLayer::new(RetryPolicy::server_retry()))
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(legacy::Client::builder(TokioExecutor::new()).build(connector));
+    Ok(Client::new(service, config.default_namespace.clone()))
 }
