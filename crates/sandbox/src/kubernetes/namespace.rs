@@ -28,8 +28,15 @@ pub(super) struct Namespace {
 impl Namespace {
     /// Connects, on the runtime that this is called on: the connection ends with it.
     pub(super) fn connect(name: String, config: Arc<Config>) -> Result<Self, SandboxError> {
-        let client = client(&config)
-            .map_err(|error| SandboxError::Unavailable { engine: NAME, reason: chain(&error) })?;
+        let unavailable = |reason| SandboxError::Unavailable { engine: NAME, reason };
+        // Its address may hold a password. Going past it is nothing that anybody asked for.
+        if let Some(proxy) = &config.proxy_url {
+            let host = proxy.host().unwrap_or_default();
+            return Err(unavailable(format!(
+                "the way to the cluster leads over the proxy {host}, and proxies are not supported"
+            )));
+        }
+        let client = client(&config).map_err(|error| unavailable(chain(&error)))?;
         Ok(Self { client, name, config })
     }
 

@@ -3,6 +3,7 @@
 
 mod server;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ident::Digest;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use server::{ApiServer, Instead, Step, container, runs};
 
 use crate::guest;
+use crate::kubernetes::namespace::Namespace;
 use crate::kubernetes::pod::NAME;
 use crate::kubernetes::{Kubernetes, KubernetesConfig};
 use crate::{
@@ -406,4 +408,13 @@ fn what_outlives_its_runtime_is_removed_all_the_same() {
     let asked = server.asked();
     assert_eq!((asked["DELETE pods"], asked["DELETE leases"]), (1, 1), "{asked:?}");
     assert!(server.pods().is_empty());
+}
+
+#[tokio::test]
+async fn a_proxy_is_refused_and_not_gone_past() {
+    let mut config = kube::Config::new("http://cluster.invalid".parse().unwrap());
+    config.proxy_url = Some("http://user:secret@proxy.invalid:3128".parse().unwrap());
+    let refused = Namespace::connect("trials".into(), Arc::new(config));
+    let error = refused.err().expect("it did not connect").to_string();
+    assert!(error.contains("proxy.invalid") && !error.contains("secret"), "{error}");
 }
