@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dataset::resolve::Verdicts;
 use ident::{Digest, TaskId};
-use ledger::{Ledger, ProofKey, ProofRule};
+use ledger::{Decision, Ledger, ProofKey, ProofRule};
 use prove::cheats;
 use prove::reconcile::History;
 use prove::{Candidate, Origin, Outlook};
@@ -263,6 +263,23 @@ pub fn load(project: &Project) -> Result<(ProofDocument, Digest)> {
     }
 }
 
+fn by_id(materialized: &MaterializeDocument) -> BTreeMap<&TaskId, &MaterializedTask> {
+    materialized.tasks.iter().map(|task| (&task.task_id, task)).collect()
+}
+
+/// What the ledger says of a task on the root file system and the engine that its entry in the document names.
+fn decided(
+    project: &Project,
+    ledger: &Ledger,
+    rule: &ProofRule,
+    task: &MaterializedTask,
+    entry: &ProvedTask,
+) -> Result<(ProofKey, Decision)> {
+    let key = key_of(project, task, (entry.image_digest.clone(), entry.cheat_group), &entry.engine)?;
+    let decision = ledger::decide(&key, &ledger.about(&key)?, rule);
+    Ok((key, decision))
+}
+
 /// Takes for tasks that were pending when their proof began what the ledger says by now.
 pub fn catch_up(
     project: &Project,
@@ -271,12 +288,10 @@ pub fn catch_up(
 ) -> Result {
     let Some(ledger) = Ledger::open_existing(&project.path(LEDGER))? else { return Ok(()) };
     let rule = rule(project);
-    let materialized: BTreeMap<&TaskId, &MaterializedTask> =
-        materialized.tasks.iter().map(|task| (&task.task_id, task)).collect();
+    let materialized = by_id(materialized);
     for proved in document.tasks.iter_mut().filter(|task| task.verdict == Status::Pending) {
         let Some(task) = materialized.get(&proved.task_id) else { continue };
-        let key = key_of(project, task, (proved.image_digest.clone(), proved.cheat_group), &proved.engine)?;
-        let decision = ledger::decide(&key, &ledger.about(&key)?, &rule);
+        let (key, decision) = decided(project, &ledger, &rule, task, proved)?;
         *proved = prove::verdict(key, decision);
     }
     Ok(())
@@ -324,12 +339,10 @@ pub fn disowned(
         .hint("put it back, or run `seatrial prove`, which proves the tasks anew"));
     };
     let rule = rule(project);
-    let materialized: BTreeMap<&TaskId, &MaterializedTask> =
-        materialized.tasks.iter().map(|task| (&task.task_id, task)).collect();
+    let materialized = by_id(materialized);
     let agrees = |task: &ProvedTask| -> Result<bool> {
         let Some(made) = materialized.get(&task.task_id) else { return Ok(false) };
-        let key = key_of(project, made, (task.image_digest.clone(), task.cheat_group), &task.engine)?;
-        let decision = ledger::decide(&key, &ledger.about(&key)?, &rule);
+        let (_, decision) = decided(project, &ledger, &rule, made, task)?;
         let same_kind = std::mem::discriminant(&decision.status) == std::mem::discriminant(&task.verdict);
         let same_tree = (made.tree_digest, made.verifier_digest) == (task.tree_digest, task.verifier_digest);
         let found = [decision.nop_runs, decision.oracle_runs];
