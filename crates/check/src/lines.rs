@@ -32,7 +32,7 @@ pub(crate) fn squeezed(text: &str) -> String {
 }
 
 /// Contents with fewer characters or bytes than this that are not white space are too common to compare.
-pub(crate) const MIN_CONTENT: u64 = 64;
+const MIN_CONTENT: usize = 64;
 
 /// How many bytes a beginning has.
 const BEGINNING: usize = 24;
@@ -49,6 +49,16 @@ pub(crate) fn beginning(bytes: &[u8]) -> Option<Beginning> {
         *place = *solid.next()?;
     }
     Some(first)
+}
+
+/// Whether a content has enough bytes that are neither blanks nor control characters to be told from others.
+pub(crate) fn is_distinctive(bytes: &[u8]) -> bool {
+    bytes.iter().filter(|byte| is_solid(**byte)).nth(MIN_CONTENT - 1).is_some()
+}
+
+/// The first byte that is neither a blank nor a control character.
+pub(crate) fn first_solid(bytes: &[u8]) -> Option<u8> {
+    bytes.iter().copied().find(|byte| is_solid(*byte))
 }
 
 /// How many bytes are neither blanks nor control characters. Contents that [`alike`] takes for the same have equally many.

@@ -73,17 +73,22 @@ type RulesByDirectory = BTreeMap<Vec<Vec<u8>>, Option<Rc<Patterns>>>;
 /// Harbor's first filter: `.harborignore` files in the folders that are uploaded.
 pub(crate) struct WalkFilter<'a> {
     snapshot: &'a Snapshot,
+    /// Whether there is an ignore file at all.
+    ignoring: bool,
     read: RefCell<RulesByDirectory>,
 }
 
 impl<'a> WalkFilter<'a> {
     pub(crate) fn of(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot, read: RefCell::default() }
+        Self { snapshot, ignoring: snapshot.holds(HARBORIGNORE), read: RefCell::default() }
     }
 
     /// Whether the entry at `path` is left out. The caller does not enter excluded directories, so those above need no
     /// second look; what is reached through a link is also judged by where it really stands.
     pub(crate) fn excludes(&self, path: &[Vec<u8>]) -> bool {
+        if !self.ignoring {
+            return false;
+        }
         let ignore_file = |path: &[Vec<u8>]| path.last().is_some_and(|name| name == HARBORIGNORE);
         let Some((node, stands_at)) = self.snapshot.follow(path) else { return ignore_file(path) };
         let is_directory = matches!(node, Node::Directory(_));

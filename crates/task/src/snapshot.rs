@@ -114,6 +114,16 @@ impl Snapshot {
         None
     }
 
+    /// Whether an entry anywhere in the tree has this name.
+    pub(crate) fn holds(&self, name: &[u8]) -> bool {
+        fn holds(entries: &Entries, name: &[u8]) -> bool {
+            entries.iter().any(|(own, node)| {
+                own == name || matches!(node, Node::Directory(children) if holds(children, name))
+            })
+        }
+        holds(&self.root, name)
+    }
+
     /// The entry at `components`, links not followed on the way.
     pub(crate) fn get(&self, components: &[Vec<u8>]) -> Option<&Node> {
         let (last, parents) = components.split_last()?;

@@ -1,7 +1,7 @@
 //! Parts of the directory, the syntax of `task.toml`, names of files.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use record::Severity;
 use task::config::{ConfigError, ConfigProblem, ProblemKind, is_step_name};
@@ -388,7 +388,7 @@ fn fits(near: &str, value: &toml::Value) -> bool {
 
 fn names_of_files(facts: &Facts<'_>, report: &mut Report<'_>) {
     let inside_git = |path: &[u8]| path.split(|&b| b == b'/').any(|part| part == b".git");
-    let mut folded: HashMap<(&[u8], Cow<'_, str>), &[u8]> = HashMap::new();
+    let mut folded: BTreeMap<(&[u8], Cow<'_, str>), &[u8]> = BTreeMap::new();
     for (path, entry) in &facts.view.entries {
         let name = file_name(path);
         let shown = || printable(name);

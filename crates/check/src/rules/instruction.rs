@@ -1,5 +1,7 @@
 //! The prompt: there at all, and without the answer.
 
+use std::cell::LazyCell;
+
 use record::Severity;
 use task::printable;
 
@@ -51,9 +53,10 @@ pub(super) fn check(facts: &Facts<'_>, report: &mut Report<'_>) {
             continue;
         }
         // One line of the prompt may hold the gold line whole; a gold line has no line end.
-        let lines: Vec<(u32, String)> =
-            numbered(&text).map(|(number, line)| (number, squeezed(line))).collect();
-        for gold in &telling {
+        let lines: LazyCell<Vec<(u32, String)>, _> =
+            LazyCell::new(|| numbered(&text).map(|(number, line)| (number, squeezed(line))).collect());
+        let has_words = |gold: &&&GoldLine| gold.text.split(' ').all(|word| text.contains(word));
+        for gold in telling.iter().filter(has_words) {
             let quoting = lines.iter().find(|(_, line)| quotes(line, &gold.text));
             if let Some((number, _)) = quoting.filter(|_| !is_visible(facts.view, &gold.text)) {
                 let from = match gold.line {

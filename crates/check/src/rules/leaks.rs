@@ -11,7 +11,8 @@ use task::printable;
 use crate::facts::{DOCKERFILE, Facts};
 use crate::instance::test_name;
 use crate::lines::{
-    Beginning, MIN_CONTENT, alike, beginning, file_name, is_program_name, numbered, solid, text,
+    Beginning, alike, beginning, file_name, first_solid, is_distinctive, is_program_name, numbered, solid,
+    text,
 };
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
@@ -306,51 +307,55 @@ impl<'a> Content<'a> {
 }
 
 /// Contents with what they stand for, by their marks: only those of one mark are compared.
-struct Known<'a, T>(BTreeMap<Mark, Vec<(Content<'a>, T)>>);
+struct Known<'a, T> {
+    by_mark: BTreeMap<Mark, Vec<(Content<'a>, T)>>,
+    /// The bytes that they begin with: most other contents begin with none of them.
+    first: [bool; 256],
+}
 
 impl<'a, T> Known<'a, T> {
     fn of(contents: impl Iterator<Item = (Content<'a>, T)>) -> Self {
-        let mut known: BTreeMap<Mark, Vec<(Content<'a>, T)>> = BTreeMap::new();
+        let mut known = Self { by_mark: BTreeMap::new(), first: [false; 256] };
         for (content, what) in contents {
-            let long = content.bytes.is_none_or(|bytes| solid(bytes) >= MIN_CONTENT);
-            if let Some(mark) = content.mark().filter(|_| long) {
-                known.entry(mark).or_default().push((content, what));
+            let distinctive = content.bytes.is_none_or(is_distinctive);
+            if let Some(mark) = content.mark().filter(|_| distinctive) {
+                if let Mark::Beginning([first, ..]) = mark {
+                    known.first[usize::from(first)] = true;
+                }
+                known.by_mark.entry(mark).or_default().push((content, what));
             }
         }
-        Self(known)
+        known
     }
 
-    /// What a content with this mark stands for.
-    fn find(&self, content: &Content<'_>, mark: Option<Mark>) -> Option<&T> {
-        let alike = self.0.get(&mark?)?;
+    /// What a content stands for.
+    fn find(&self, content: &Content<'_>) -> Option<&T> {
+        if let Some(bytes) = content.bytes
+            && !self.first[usize::from(first_solid(bytes)?)]
+        {
+            return None;
+        }
+        let alike = self.by_mark.get(&content.mark()?)?;
         alike.iter().find(|(known, _)| known.is_like(content)).map(|(_, what)| what)
     }
 }
 
-/// A file of the build context, or a regular member of an archive there, with its mark.
+/// A file of the build context, or a regular member of an archive there.
 struct Shown<'a> {
     /// The file, or the archive.
     place: &'a [u8],
     member: Option<&'a Member>,
     content: Content<'a>,
-    mark: Option<Mark>,
-}
-
-impl<'a> Shown<'a> {
-    fn of(place: &'a [u8], member: Option<&'a Member>, content: Content<'a>) -> Self {
-        let mark = content.mark();
-        Self { place, member, content, mark }
-    }
 }
 
 /// What the build context shows, in order, members behind their archive.
 fn shown(view: &TaskView) -> Vec<Shown<'_>> {
     let mut shown = Vec::new();
     for (place, file) in view.files_below(b"environment") {
-        shown.push(Shown::of(place, None, Content::file(file)));
+        shown.push(Shown { place, member: None, content: Content::file(file) });
         let members = file.archive.iter().flat_map(|archive| &archive.members);
         for member in members.filter(|member| member.kind == MemberKind::File) {
-            shown.push(Shown::of(place, Some(member), Content::member(member)));
+            shown.push(Shown { place, member: Some(member), content: Content::member(member) });
         }
     }
     shown
@@ -375,8 +380,8 @@ fn by_content(facts: &Facts<'_>, copies: &Copies<'_>, shown: &[Shown<'_>], repor
         let rule = if secret.program && certain { &ANSWER_IN_IMAGE } else { &ANSWER_IN_CONTEXT };
         report.add(rule, place, format!("{what} the content of {}", printable(secret.path)));
     };
-    for Shown { place, member, content, mark } in shown {
-        if let Some(secret) = secrets.find(content, *mark) {
+    for Shown { place, member, content } in shown {
+        if let Some(secret) = secrets.find(content) {
             let certain = copies.certainly(&place[b"environment/".len()..]);
             match member {
                 None => add(Place::file(place), secret, certain, "it has"),
@@ -389,7 +394,7 @@ fn by_content(facts: &Facts<'_>, copies: &Copies<'_>, shown: &[Shown<'_>], repor
     }
     for (line, heredoc) in &copies.inline {
         let content = Content { bytes: Some(heredoc.as_bytes()), digest: None };
-        if let Some(secret) = secrets.find(&content, content.mark()) {
+        if let Some(secret) = secrets.find(&content) {
             add(Place::line(DOCKERFILE, *line), secret, true, "a here-document has");
         }
     }
@@ -478,11 +483,11 @@ fn hidden_tests(facts: &Facts<'_>, shown: &[Shown<'_>], report: &mut Report<'_>)
     };
     let (members, files): (Vec<&Shown<'_>>, Vec<&Shown<'_>>) =
         shown.iter().partition(|shown| shown.member.is_some());
-    for Shown { place, member, content, mark } in files.into_iter().chain(members) {
+    for Shown { place, member, content } in files.into_iter().chain(members) {
         let inside = member.map(|member| member.path.as_slice());
         let path = inside.unwrap_or(place);
         let by_path = hidden.iter().find(|hidden| is_at(path, hidden) && decides(hidden, content.bytes));
-        if let Some(found) = by_path.or_else(|| known.find(content, *mark)) {
+        if let Some(found) = by_path.or_else(|| known.find(content)) {
             name_it(place, inside, found);
         }
     }

@@ -117,42 +117,45 @@ fn shell(path: &[u8], script: &Script<'_>, report: &mut Report<'_>) {
 
 /// Whether a program of this name is one that [`fetch`] or [`unpinned_packages`] knows: most commands are not.
 fn may_fetch(name: &str) -> bool {
-    const PROGRAMS: &[&str] = &[
-        "apk",
-        "apt",
-        "apt-get",
-        "brew",
-        "bun",
-        "cargo",
-        "conda",
-        "curl",
-        "dnf",
-        "gem",
-        "git",
-        "go",
-        "mamba",
-        "microdnf",
-        "micromamba",
-        "npm",
-        "npx",
-        "pip",
-        "pip3",
-        "pipx",
-        "pnpm",
-        "uv",
-        "uvx",
-        "wget",
-        "yarn",
-        "yum",
-        "zypper",
-    ];
-    PROGRAMS.binary_search(&name).is_ok() || is_python(name)
+    matches!(
+        name,
+        "apk"
+            | "apt"
+            | "apt-get"
+            | "brew"
+            | "bun"
+            | "cargo"
+            | "conda"
+            | "curl"
+            | "dnf"
+            | "gem"
+            | "git"
+            | "go"
+            | "mamba"
+            | "microdnf"
+            | "micromamba"
+            | "npm"
+            | "npx"
+            | "pip"
+            | "pip3"
+            | "pipx"
+            | "pnpm"
+            | "uv"
+            | "uvx"
+            | "wget"
+            | "yarn"
+            | "yum"
+            | "zypper"
+    ) || is_python(name)
 }
 
 /// Whether a line of Python starts `pip install`, as a list of words or as one text.
 fn installs_a_package(line: &str) -> bool {
     const STARTS: [&str; 5] =
         ["pip,install,", "pip3,install,", "run(pipinstall", "system(pipinstall", "check_call(pipinstall"];
+    if !line.contains("pip") {
+        return false;
+    }
     let unquoted: String = line.chars().filter(|c| !matches!(c, '"' | '\'' | ' ' | '[')).collect();
     STARTS.iter().any(|start| unquoted.contains(start)) && !unquoted.contains("--no-index")
 }

@@ -9,7 +9,7 @@ use task::tree::{Entry, Tree};
 
 use crate::facts::Facts;
 use crate::instance::{self, Instance};
-use crate::lines::{MIN_CONTENT, alike, beginning, solid};
+use crate::lines::{alike, beginning, is_distinctive, solid};
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
 use crate::view::{Archive, Member, MemberKind};
@@ -109,10 +109,10 @@ fn touched(patch: &Patch, members: &BTreeMap<&[u8], &Member>) -> Option<Tree> {
 }
 
 fn copies(changed: &[u8], repaired: &[u8], path: &[u8], workspace: &Archive, report: &mut Report<'_>) {
-    let (first, weight) = (beginning(repaired), solid(repaired));
-    if weight < MIN_CONTENT {
+    if !is_distinctive(repaired) {
         return;
     }
+    let (first, weight) = (beginning(repaired), solid(repaired));
     let like =
         |content: &[u8]| beginning(content) == first && solid(content) == weight && alike(content, repaired);
     let is_copy = |member: &&Member| member.path != changed && member.content.as_deref().is_some_and(like);

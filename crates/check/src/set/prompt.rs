@@ -27,8 +27,8 @@ pub(crate) struct Prompt {
     words: Vec<u64>,
     /// The hashes of the names in it, ascending, each once.
     names: Vec<u64>,
-    /// The smallest value of each hash function over the runs.
-    signature: Vec<u32>,
+    /// What two prompts that are nearly the same share at least one of, all but certainly.
+    keys: Vec<u64>,
 }
 
 impl Prompt {
@@ -49,8 +49,9 @@ impl Prompt {
             .collect();
         runs.sort_unstable();
         runs.dedup();
-        let signature = signature(&runs).to_vec();
-        Self { runs, words: if words.len() < SHORT { words } else { Vec::new() }, names, signature }
+        let words = if words.len() < SHORT { words } else { Vec::new() };
+        let keys = keys(&runs, &words);
+        Self { runs, words, names, keys }
     }
 
     /// Whether it says nothing.
@@ -64,16 +65,8 @@ impl Prompt {
     }
 
     /// Keys of which two prompts that are nearly the same share at least one, all but certainly.
-    pub(crate) fn keys(&self) -> Vec<u64> {
-        let bands = self.signature.chunks(ROWS).enumerate().map(|(band, rows)| {
-            hash_of([band as u64].into_iter().chain(rows.iter().map(|row| u64::from(*row))), 1 + rows.len())
-        });
-        // Short prompts that differ in one word are the same with that word struck out.
-        let struck = (0..self.words.len()).map(|at| {
-            let words = self.words.iter().enumerate();
-            hash_of(words.map(|(place, word)| if place == at { 0 } else { *word }), self.words.len())
-        });
-        bands.chain(struck).collect()
+    pub(crate) fn keys(&self) -> &[u64] {
+        &self.keys
     }
 
     /// How much both have in common, in thousandths, when that is enough to call them nearly the same.
@@ -91,14 +84,28 @@ impl Prompt {
     }
 }
 
+/// The keys of a prompt with these runs, and these words where it is short.
+fn keys(runs: &[u32], words: &[u64]) -> Vec<u64> {
+    let signature = signature(runs);
+    let bands = signature.chunks(ROWS).enumerate().map(|(band, rows)| {
+        hash_of([band as u64].into_iter().chain(rows.iter().map(|row| u64::from(*row))), 1 + rows.len())
+    });
+    // Short prompts that differ in one word are the same with that word struck out.
+    let struck = (0..words.len()).map(|at| {
+        let words = words.iter().enumerate();
+        hash_of(words.clone().map(|(place, word)| if place == at { 0 } else { *word }), words.len())
+    });
+    bands.chain(struck).collect()
+}
+
 /// The smallest value of each hash function over the runs.
 ///
-/// A run is spread over 32 bits first; each function then multiplies by an odd number and adds another, which the compiler does for
+/// A run is spread over 16 bits first; each function then multiplies by an odd number and adds another, which the compiler does for
 /// many functions at once.
-fn signature(runs: &[u32]) -> [u32; HASHES] {
-    let mut smallest = [u32::MAX; HASHES];
+fn signature(runs: &[u32]) -> [u16; HASHES] {
+    let mut smallest = [u16::MAX; HASHES];
     for run in runs {
-        let spread = (mix(u64::from(*run)) >> 32) as u32;
+        let spread = (mix(u64::from(*run)) >> 48) as u16;
         for (least, (factor, summand)) in smallest.iter_mut().zip(FACTORS.iter().zip(&SUMMANDS)) {
             *least = (*least).min(spread.wrapping_mul(*factor).wrapping_add(*summand));
         }
@@ -106,15 +113,15 @@ fn signature(runs: &[u32]) -> [u32; HASHES] {
     smallest
 }
 
-const FACTORS: [u32; HASHES] = numbers(1);
-const SUMMANDS: [u32; HASHES] = numbers(0);
+const FACTORS: [u16; HASHES] = numbers(1);
+const SUMMANDS: [u16; HASHES] = numbers(0);
 
 /// Numbers that look random, odd ones where `odd` is 1.
-const fn numbers(odd: u32) -> [u32; HASHES] {
+const fn numbers(odd: u16) -> [u16; HASHES] {
     let mut numbers = [0; HASHES];
     let mut at = 0;
     while at < HASHES {
-        numbers[at] = (mix(at as u64 * 2 + odd as u64 + 1) >> 32) as u32 | odd;
+        numbers[at] = (mix(at as u64 * 2 + odd as u64 + 1) >> 48) as u16 | odd;
         at += 1;
     }
     numbers
@@ -133,36 +140,60 @@ fn overlap<T: Ord>(a: &[T], b: &[T]) -> (usize, usize) {
 /// The words of a line, each with whether it is a name: in backticks, or with an underscore, a digit or a capital
 /// behind a small letter.
 fn words_of(line: &str) -> impl Iterator<Item = (u64, bool)> {
-    line.split('`').enumerate().flat_map(|(at, part)| {
-        let quoted = at % 2 == 1;
-        let words = part.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
-        words.map(move |word| (word_hash(word), quoted || is_name(word)))
+    let mut chars = line.chars();
+    let mut quoted = false;
+    std::iter::from_fn(move || {
+        let mut word: Option<Word> = None;
+        loop {
+            match chars.next() {
+                Some(c) if c.is_alphanumeric() || c == '_' => word.get_or_insert_default().push(c),
+                end => {
+                    let in_quotes = quoted;
+                    quoted ^= end == Some('`');
+                    if let Some(word) = word {
+                        return Some((word.hash(), in_quotes || word.is_name));
+                    }
+                    end?;
+                }
+            }
+        }
     })
 }
 
-fn is_name(word: &str) -> bool {
-    if word.is_ascii() {
-        let bytes = word.as_bytes();
-        return bytes.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
-            || bytes.iter().any(|byte| *byte == b'_' || byte.is_ascii_digit());
-    }
-    let inner = word.chars().zip(word.chars().skip(1)).any(|(a, b)| a.is_lowercase() && b.is_uppercase());
-    inner || word.contains(|c: char| c == '_' || c.is_numeric())
+/// What is known of a word that is being read.
+struct Word {
+    hash: u64,
+    is_name: bool,
+    after_small_letter: bool,
 }
 
-/// The hash of a word without its case. Like all hashes here it is the same on every machine and in every version, which those of the
-/// standard library do not promise.
-fn word_hash(word: &str) -> u64 {
-    // FNV-1a over characters in place of bytes.
-    const BEGIN: u64 = 0xcbf2_9ce4_8422_2325;
-    let step = |hash: u64, c: char| (hash ^ u64::from(u32::from(c))).wrapping_mul(0x0100_0000_01b3);
-    let hash = if word.is_ascii() {
-        word.bytes().map(|byte| char::from(byte.to_ascii_lowercase())).fold(BEGIN, step)
-    } else {
-        word.chars().flat_map(char::to_lowercase).fold(BEGIN, step)
-    };
-    // 0 stands for a word that is struck out.
-    mix(hash).max(1)
+impl Default for Word {
+    fn default() -> Self {
+        // The beginning of FNV-1a, here over characters in place of bytes.
+        Self { hash: 0xcbf2_9ce4_8422_2325, is_name: false, after_small_letter: false }
+    }
+}
+
+impl Word {
+    fn push(&mut self, c: char) {
+        let mut step = |c: char| self.hash = (self.hash ^ u64::from(c)).wrapping_mul(0x0100_0000_01b3);
+        // Nearly every character is one of these.
+        if c.is_ascii_lowercase() {
+            self.after_small_letter = true;
+            step(c);
+            return;
+        }
+        c.to_lowercase().for_each(step);
+        self.is_name |= c == '_' || c.is_numeric() || (self.after_small_letter && c.is_uppercase());
+        self.after_small_letter = c.is_lowercase();
+    }
+
+    /// The hash of the word without its case. Like all hashes here it is the same on every machine and in every version, which those of
+    /// the standard library do not promise.
+    fn hash(&self) -> u64 {
+        // 0 stands for a word that is struck out.
+        mix(self.hash).max(1)
+    }
 }
 
 /// The hash of so many values.

@@ -1,8 +1,9 @@
 //! Which tasks of a set are nearly the same, and which of them is to be kept.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use rayon::slice::ParallelSliceMut as _;
 use record::{SimilarBy, SimilarTasks};
 
 use super::digest::TaskDigest;
@@ -63,7 +64,14 @@ fn within_and_across(tasks: &[&TaskDigest], order: &[usize], find: &Find<'_>) ->
     let mut left: Vec<usize> = order.to_vec();
     for one_repo in [true, false] {
         let scopes = if one_repo { scopes(tasks) } else { vec![0; tasks.len()] };
-        let mut index = Index { tasks, one_repo, scopes, solutions: HashMap::new(), prompts: HashMap::new() };
+        let mut index = Index {
+            tasks,
+            one_repo,
+            scopes,
+            solutions: HashMap::new(),
+            shared: OnceCell::new(),
+            prompts: HashMap::new(),
+        };
         left.retain(|&at| {
             let pair = find(&mut index, at);
             pairs.extend(pair);
@@ -86,9 +94,14 @@ struct Index<'a> {
     /// For each task the place of the first of its repository; comparisons stay within that.
     scopes: Vec<usize>,
     solutions: HashMap<(usize, ident::Digest), usize>,
-    /// The first task under a key, and the others.
-    prompts: HashMap<(usize, u64), (usize, Vec<usize>)>,
+    /// The keys that several prompts have, when they have been asked for: most have none of these.
+    shared: OnceCell<HashSet<Key>>,
+    /// The tasks under each of these.
+    prompts: HashMap<Key, Vec<usize>>,
 }
+
+/// A key of a prompt within a scope.
+type Key = (usize, u64);
 
 impl Index<'_> {
     fn pair(&self, kept: usize, other: usize, by: SimilarBy, permille: u16) -> Pair {
@@ -108,11 +121,10 @@ impl Index<'_> {
         if prompt.is_empty() || (!self.one_repo && prompt.is_short()) {
             return None;
         }
-        let scope = self.scopes[at];
-        let keys = prompt.keys();
-        let groups = keys.iter().filter_map(|key| self.prompts.get(&(scope, *key)));
-        let mut candidates: Vec<usize> =
-            groups.flat_map(|(first, others)| std::iter::once(first).chain(others)).copied().collect();
+        let shared = self.shared.get_or_init(|| self.shared_keys());
+        let keys: Vec<Key> = self.keys(at).filter(|key| shared.contains(key)).collect();
+        let groups = keys.iter().filter_map(|key| self.prompts.get(key));
+        let mut candidates: Vec<usize> = groups.flatten().copied().collect();
         candidates.sort_unstable();
         candidates.dedup();
         let alike = |&kept: &usize| Some((kept, prompt.likeness(&self.tasks[kept].prompt)?));
@@ -120,16 +132,22 @@ impl Index<'_> {
             return Some(self.pair(kept, at, SimilarBy::Instruction, permille));
         }
         for key in keys {
-            match self.prompts.entry((scope, key)) {
-                Entry::Vacant(group) => {
-                    group.insert((at, Vec::new()));
-                }
-                Entry::Occupied(mut group) if group.get().1.len() + 1 < MAX_CANDIDATES => {
-                    group.get_mut().1.push(at);
-                }
-                Entry::Occupied(_) => {}
+            let group = self.prompts.entry(key).or_default();
+            if group.len() < MAX_CANDIDATES {
+                group.push(at);
             }
         }
         None
+    }
+
+    fn keys(&self, at: usize) -> impl Iterator<Item = Key> {
+        let scope = self.scopes[at];
+        self.tasks[at].prompt.keys().iter().map(move |key| (scope, *key))
+    }
+
+    fn shared_keys(&self) -> HashSet<Key> {
+        let mut all: Vec<Key> = (0..self.tasks.len()).flat_map(|at| self.keys(at)).collect();
+        all.par_sort_unstable();
+        all.chunk_by(|a, b| a == b).filter(|same| same.len() > 1).map(|same| same[0]).collect()
     }
 }

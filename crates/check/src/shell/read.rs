@@ -148,7 +148,10 @@ impl Reader<'_> {
     fn skip_until(&mut self, ends: impl Fn(u8) -> bool) {
         let rest = &self.text.as_bytes()[self.at..];
         let length = rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len());
-        self.line += memchr::memchr_iter(b'\n', &rest[..length]).count() as u32;
+        // A line end is passed only where it ends nothing.
+        if !ends(b'\n') {
+            self.line += memchr::memchr_iter(b'\n', &rest[..length]).count() as u32;
+        }
         self.at += length;
     }
 

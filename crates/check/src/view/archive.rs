@@ -26,6 +26,8 @@ const MAX_PACK: u64 = 32 << 20;
 const BUFFER: usize = 128 << 10;
 /// Length of a block of an archive.
 const BLOCK: u64 = 512;
+/// So many bytes of an archive are about one member.
+const USUAL_MEMBER: usize = 8 << 10;
 /// How a file begins that is compressed with gzip.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
@@ -76,19 +78,22 @@ pub(super) fn read_whole(bytes: &Bytes, budget: &mut u64) -> io::Result<Archive>
 /// Nearly every archive is like this, and the crate copies each block several times. `None` for every other archive; then nothing
 /// is taken off the budget.
 fn plain_members(bytes: &Bytes, budget: &mut u64) -> Option<Vec<Member>> {
-    let (mut members, mut left, mut at, mut long_name) = (Vec::new(), *budget, 0, None);
+    let mut members = Vec::with_capacity(bytes.len() / USUAL_MEMBER);
+    let (mut left, mut at, mut long_name) = (*budget, 0, None);
     while at < bytes.len() {
         let begin = at + BLOCK as usize;
-        let block = bytes.get(at..begin)?;
-        if block.iter().all(|byte| *byte == 0) {
+        let block = bytes.get(at..)?.first_chunk()?;
+        let header = Header::from_byte_slice(block);
+        let sum = sum(block);
+        if sum == 0 {
             break;
         }
-        let header = Header::from_byte_slice(block);
-        let sum = |part: &[u8]| part.iter().map(|byte| u32::from(*byte)).sum::<u32>();
-        if header.cksum().ok()? != sum(&block[..148]) + 8 * u32::from(b' ') + sum(&block[156..]) {
+        // The field itself counts as blanks.
+        let field: u64 = header.as_old().cksum.iter().map(|byte| u64::from(*byte)).sum();
+        if octal(&header.as_old().cksum)? + field != sum + 8 * u64::from(b' ') {
             return None;
         }
-        let size = header.entry_size().ok()?;
+        let size = octal(&header.as_old().size)?;
         let end = (begin as u64).checked_add(size.checked_next_multiple_of(BLOCK)?)?;
         at = usize::try_from(end).ok().filter(|end| *end <= bytes.len())?;
         let part = begin..begin + size as usize;
@@ -126,6 +131,25 @@ fn plain_members(bytes: &Bytes, budget: &mut u64) -> Option<Vec<Member>> {
     }
     *budget = left;
     Some(members)
+}
+
+/// The sum of the bytes of a block, eight at a time: 64 of them fit into 16 bits.
+fn sum(block: &[u8; BLOCK as usize]) -> u64 {
+    const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
+    let pairs = |eight: &[u8; 8]| {
+        let eight = u64::from_ne_bytes(*eight);
+        (eight & EVEN) + (eight >> 8 & EVEN)
+    };
+    let sums: u64 = block.as_chunks().0.iter().map(pairs).sum();
+    (0..4).map(|place| sums >> (16 * place) & 0xffff).sum()
+}
+
+/// A number as nearly every archive writes it: octal digits, then nothing but blanks and zeros.
+fn octal(field: &[u8]) -> Option<u64> {
+    let end = field.iter().position(|byte| !(b'0'..=b'7').contains(byte)).unwrap_or(field.len());
+    let (digits, rest) = field.split_at(end);
+    let plain = !digits.is_empty() && rest.iter().all(|byte| matches!(byte, b' ' | 0));
+    plain.then(|| digits.iter().fold(0, |number, digit| number << 3 | u64::from(digit - b'0')))
 }
 
 /// Whether the content of a member is kept when so many bytes may still be.
@@ -213,8 +237,13 @@ impl<R: Read> Read for Counted<R> {
 
 /// A member's path without empty and `.` components; `..` stays.
 fn plain(path: &[u8]) -> Vec<u8> {
+    let parts = || path.split(|&b| b == b'/');
+    let is_part = |part: &&[u8]| !matches!(*part, b"" | b".");
+    if parts().all(|part| is_part(&part)) {
+        return path.to_vec();
+    }
     let mut plain = Vec::with_capacity(path.len());
-    for part in path.split(|&b| b == b'/').filter(|part| !matches!(*part, b"" | b".")) {
+    for part in parts().filter(is_part) {
         if !plain.is_empty() {
             plain.push(b'/');
         }

@@ -45,22 +45,20 @@ impl Drop for Buffer {
 pub(super) fn read(file: &mut File, size: u64) -> io::Result<Option<Bytes>> {
     let Ok(used) = usize::try_from(size) else { return Ok(None) };
     let mut buffer = Buffer { bytes: SPARE.with_borrow_mut(Vec::pop).unwrap_or_default(), used };
-    if buffer.bytes.len() < used {
-        buffer.bytes.resize(used, 0);
+    // There is room for one byte more: where that is left over, the file has ended.
+    if buffer.bytes.len() <= used {
+        buffer.bytes.resize(used + 1, 0);
     }
     let mut done = 0;
     while done < used {
-        match file.read(&mut buffer.bytes[done..used]) {
+        match file.read(&mut buffer.bytes[done..=used]) {
             Ok(0) => return Ok(None),
             Ok(read) => done += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    if file.read(&mut [0])? > 0 {
-        return Ok(None);
-    }
-    Ok(Some(Bytes::from_owner(buffer)))
+    Ok((done == used).then(|| Bytes::from_owner(buffer)))
 }
 
 #[cfg(test)]

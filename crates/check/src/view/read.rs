@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::os::fd::OwnedFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
 use ident::Digest;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat, statat};
-use rustix::io::Errno;
+use rustix::buffer::spare_capacity;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fstat, openat, readlinkat, statat};
+use rustix::io::{Errno, read, retry_on_intr};
 use task::{Inspection, Listed, TaskError, inspect_listed, inspect_task, printable};
 
 use super::archive;
@@ -24,6 +26,8 @@ const MAX_ENTRIES: usize = 200_000;
 const MAX_DEPTH: usize = 100;
 /// Files above this size are hashed and not kept.
 const MAX_CONTENT: u64 = 1 << 20;
+/// Names are asked for in pieces of this size; one of them is at most 255 bytes long.
+const LISTING: usize = 8 << 10;
 /// No more content than this is kept of one task.
 const MAX_TOTAL: u64 = 64 << 20;
 
@@ -99,8 +103,7 @@ impl<'a> Walk<'a> {
     }
 
     fn open(&self, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let place = if relative.is_empty() { b"." } else { relative };
-        openat(&self.top, place, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+        openat(&self.top, relative, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
     }
 
     /// Reads the directory at `path` and everything below it, in order of names. `depth` is that of its entries.
@@ -150,9 +153,17 @@ impl<'a> Walk<'a> {
 
     /// The names in a directory with their kinds, in order.
     fn names(&self, path: &[u8]) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
-        let mut directory = Dir::new(self.open(path, OFlags::DIRECTORY)?)?;
+        let opened;
+        let directory = if path.is_empty() {
+            self.top.as_fd()
+        } else {
+            opened = self.open(path, OFlags::DIRECTORY)?;
+            opened.as_fd()
+        };
+        let mut buffer = [MaybeUninit::uninit(); LISTING];
+        let mut entries = RawDir::new(directory, &mut buffer);
         let mut names = Vec::new();
-        while let Some(entry) = directory.read() {
+        while let Some(entry) = entries.next() {
             let entry = entry?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
@@ -160,7 +171,7 @@ impl<'a> Walk<'a> {
             }
             let kind = match entry.file_type() {
                 FileType::Unknown => {
-                    FileType::from_raw_mode(statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode)
+                    FileType::from_raw_mode(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode)
                 }
                 kind => kind,
             };
@@ -197,8 +208,12 @@ impl<'a> Walk<'a> {
             return Ok(entry);
         }
         if size <= MAX_CONTENT && self.kept + size <= MAX_TOTAL {
-            let mut content = Vec::with_capacity(size as usize);
-            (&mut file).take(MAX_CONTENT + 1).read_to_end(&mut content)?;
+            let mut content = Vec::with_capacity(size as usize + 1);
+            // There is room for one byte more: where that is left over, the file has ended.
+            if retry_on_intr(|| read(&file, spare_capacity(&mut content)))? as u64 != size {
+                let rest = MAX_CONTENT + 1 - content.len() as u64;
+                (&mut file).take(rest).read_to_end(&mut content)?;
+            }
             entry.content = Some(Bytes::from(content)).filter(|content| content.len() as u64 <= MAX_CONTENT);
         }
         if let Some(content) = &entry.content {

@@ -451,14 +451,13 @@ pub fn task_directories(path: &Path) -> Result<Vec<(PathBuf, Option<String>)>> {
     }
     let source = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let entries = fs_err::read_dir(path).or_exit(Exit::Usage)?;
-    let mut directories: Vec<_> = entries
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|child| child.join("task.toml").exists())
-        .collect();
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name())).collect();
+    names.sort();
+    let directories = names.into_iter().map(|name| path.join(name));
+    let directories: Vec<_> = directories.filter(|child| child.join("task.toml").exists()).collect();
     if directories.is_empty() {
         let message = format!("{} is no task directory and holds none", path.display());
         return Err(Failure::new(Exit::Usage, message).hint("a task directory has a task.toml"));
     }
-    directories.sort();
     Ok(directories.into_iter().map(|directory| (directory, source.clone())).collect())
 }
