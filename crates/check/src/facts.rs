@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use image::dockerfile::{Dockerfile, ParseError};
 
@@ -19,7 +20,7 @@ pub(crate) struct Facts<'a> {
     /// The task.
     pub(crate) view: &'a TaskView,
     /// The shell scripts below `tests/` and `solution/`, of the task and of its steps, by their paths.
-    pub(crate) scripts: BTreeMap<&'a [u8], Script<'a>>,
+    pub(crate) scripts: BTreeMap<&'a [u8], Arc<Script<'a>>>,
     /// `tests/config.json`, where it is an instance; why it cannot be read, where it is broken.
     pub(crate) instance: Result<Option<Instance<'a>>, String>,
     /// The reference solution.
@@ -49,8 +50,12 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// The test script of this program's own tasks, of which one after the other has the same.
+static VENDORED: LazyLock<Arc<Script<'static>>> =
+    LazyLock::new(|| Arc::new(read_script(grade::vendored::TEST_SH)));
+
 /// Takes apart the shell scripts that a trial may run.
-pub(crate) fn scripts(view: &TaskView) -> BTreeMap<&[u8], Script<'_>> {
+pub(crate) fn scripts(view: &TaskView) -> BTreeMap<&[u8], Arc<Script<'_>>> {
     let mut scripts = BTreeMap::new();
     for root in view.roots() {
         for folder in [&b"tests"[..], b"solution"] {
@@ -58,8 +63,9 @@ pub(crate) fn scripts(view: &TaskView) -> BTreeMap<&[u8], Script<'_>> {
             for (path, file) in view.files_below(&folder).filter(|(path, _)| path.ends_with(b".sh")) {
                 if let Some(content) = &file.content {
                     let script = match text(content) {
-                        Cow::Borrowed(text) => read_script(text),
-                        Cow::Owned(text) => read_script(&text).into_owned(),
+                        Cow::Borrowed(grade::vendored::TEST_SH) => Arc::clone(&VENDORED),
+                        Cow::Borrowed(text) => Arc::new(read_script(text)),
+                        Cow::Owned(text) => Arc::new(read_script(&text).into_owned()),
                     };
                     scripts.insert(path, script);
                 }

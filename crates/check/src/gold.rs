@@ -1,6 +1,7 @@
 //! What the reference solution does: its patches, and the lines that it puts into the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use task::patch::{LineKind, Patch, PatchProblem};
 
@@ -48,7 +49,7 @@ impl Gold {
     /// programs.
     pub(crate) fn of(
         view: &TaskView,
-        scripts: &BTreeMap<&[u8], Script<'_>>,
+        scripts: &BTreeMap<&[u8], Arc<Script<'_>>>,
         instance: Option<&Instance<'_>>,
     ) -> Self {
         let mut gold = Self::default();
@@ -59,7 +60,7 @@ impl Gold {
                 view.files_below(&folder).filter_map(|(path, file)| Some((path, file.content.as_deref()?)))
             };
             let scripts: Vec<(&[u8], &Script<'_>)> =
-                texts().filter_map(|(path, _)| Some((path, scripts.get(path)?))).collect();
+                texts().filter_map(|(path, _)| Some((path, &**scripts.get(path)?))).collect();
             let reversed = scripts.iter().any(|(_, script)| applies_backwards(script));
             let direction = if reversed { Direction::Breaks } else { Direction::Repairs };
             for (path, content) in texts() {

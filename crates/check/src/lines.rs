@@ -56,9 +56,10 @@ pub(crate) fn is_distinctive(bytes: &[u8]) -> bool {
     bytes.iter().filter(|byte| is_solid(**byte)).nth(MIN_CONTENT - 1).is_some()
 }
 
-/// The first byte that is neither a blank nor a control character.
-pub(crate) fn first_solid(bytes: &[u8]) -> Option<u8> {
-    bytes.iter().copied().find(|byte| is_solid(*byte))
+/// A mixture of the first bytes that are neither blanks nor control characters: what differs in it differs in its [`beginning`].
+pub(crate) fn lead(bytes: &[u8]) -> u8 {
+    let first = bytes.iter().filter(|byte| is_solid(**byte)).take(4);
+    first.fold(0, |mixed: u8, byte| mixed.rotate_left(3) ^ byte)
 }
 
 /// How many bytes are neither blanks nor control characters. Contents that [`alike`] takes for the same have equally many.
@@ -146,6 +147,9 @@ mod tests {
         assert_eq!(solid(&b"a ".repeat(1000)), 1000);
         assert_eq!(beginning(&b"a \n".repeat(24)), Some([b'a'; 24]));
         assert_eq!(beginning(&b"a \n".repeat(23)), None);
+        assert_eq!(lead(b" a\r\nbc  def"), lead(b"abc\ndxyz"));
+        assert_ne!(lead(b"def x"), lead(b"diff"));
+        assert!(is_distinctive(&b"a ".repeat(64)) && !is_distinctive(&b"a ".repeat(63)));
         assert_eq!(plain(b"a\0b"), None);
         assert_eq!(plain(b"\xff"), None);
         assert_eq!(file_name(b"a/b/c"), b"c");

@@ -11,8 +11,7 @@ use task::printable;
 use crate::facts::{DOCKERFILE, Facts};
 use crate::instance::test_name;
 use crate::lines::{
-    Beginning, alike, beginning, file_name, first_solid, is_distinctive, is_program_name, numbered, solid,
-    text,
+    Beginning, alike, beginning, file_name, is_distinctive, is_program_name, lead, numbered, solid, text,
 };
 use crate::report::{Place, Report, quoted};
 use crate::rule::{Family, Rule};
@@ -309,18 +308,18 @@ impl<'a> Content<'a> {
 /// Contents with what they stand for, by their marks: only those of one mark are compared.
 struct Known<'a, T> {
     by_mark: BTreeMap<Mark, Vec<(Content<'a>, T)>>,
-    /// The bytes that they begin with: most other contents begin with none of them.
-    first: [bool; 256],
+    /// How they begin: most other contents begin otherwise.
+    leads: [bool; 256],
 }
 
 impl<'a, T> Known<'a, T> {
     fn of(contents: impl Iterator<Item = (Content<'a>, T)>) -> Self {
-        let mut known = Self { by_mark: BTreeMap::new(), first: [false; 256] };
+        let mut known = Self { by_mark: BTreeMap::new(), leads: [false; 256] };
         for (content, what) in contents {
             let distinctive = content.bytes.is_none_or(is_distinctive);
             if let Some(mark) = content.mark().filter(|_| distinctive) {
-                if let Mark::Beginning([first, ..]) = mark {
-                    known.first[usize::from(first)] = true;
+                if let Some(bytes) = content.bytes {
+                    known.leads[usize::from(lead(bytes))] = true;
                 }
                 known.by_mark.entry(mark).or_default().push((content, what));
             }
@@ -330,9 +329,7 @@ impl<'a, T> Known<'a, T> {
 
     /// What a content stands for.
     fn find(&self, content: &Content<'_>) -> Option<&T> {
-        if let Some(bytes) = content.bytes
-            && !self.first[usize::from(first_solid(bytes)?)]
-        {
+        if content.bytes.is_some_and(|bytes| !self.leads[usize::from(lead(bytes))]) {
             return None;
         }
         let alike = self.by_mark.get(&content.mark()?)?;

@@ -2,11 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::{BufRead, Read};
 
 use flate2::bufread::ZlibDecoder;
-use flate2::{Decompress, FlushDecompress, Status};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::inflate_flags::{
+    TINFL_FLAG_PARSE_ZLIB_HEADER, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
+};
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 use sha1::{Digest as _, Sha1};
 
 /// Largest object that is looked at, in bytes.
@@ -18,8 +22,11 @@ const MAX_LINKS: usize = 40_000_000;
 
 thread_local! {
     /// What small objects are inflated with: making it anew takes longer than inflating one of them.
-    static INFLATER: RefCell<Decompress> = RefCell::new(Decompress::new(true));
+    static INFLATER: RefCell<Box<DecompressorOxide>> = RefCell::default();
 }
+
+/// A stream of zlib that goes into one piece of memory.
+const WHOLE_STREAM: u32 = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
 
 /// The name of an object: the SHA-1 of its kind, length and content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,7 +67,8 @@ impl fmt::Debug for ObjectId {
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+        self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).try_for_each(|c| f.write_char(c))
     }
 }
 
@@ -187,13 +195,17 @@ impl Budget {
         self.take(size)?;
         // One byte more than stated, so that a longer stream is noticed and a shorter one as well.
         let room = size + 1;
-        let mut content = Vec::with_capacity(room.min(MAX_ROOM) as usize);
+        let mut content = Vec::new();
         if room <= MAX_ROOM {
-            let inflated = INFLATER.with_borrow_mut(|inflater| {
-                inflater.reset(true);
-                inflater.decompress_vec(bytes, &mut content, FlushDecompress::Finish)
+            content.resize(room as usize, 0);
+            let (status, _, written) = INFLATER.with_borrow_mut(|inflater| {
+                inflater.init();
+                decompress(inflater, bytes, &mut content, 0, WHOLE_STREAM)
             });
-            inflated.ok().filter(|status| *status == Status::StreamEnd).ok_or(Unread::Damaged)?;
+            if status != TINFLStatus::Done {
+                return Err(Unread::Damaged);
+            }
+            content.truncate(written);
         } else {
             ZlibDecoder::new(bytes).take(room).read_to_end(&mut content).map_err(|_| Unread::Damaged)?;
         }
