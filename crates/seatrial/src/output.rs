@@ -9,6 +9,9 @@ use serde::Serialize;
 
 use crate::failure::{Exit, Failure, OrExit, Result};
 
+/// Many lines are written in pieces of about this size.
+const PIECE: usize = 64 << 10;
+
 /// The bar that is on the screen: lines are written above it, whoever writes them.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
@@ -85,6 +88,24 @@ impl Output {
             return Ok(());
         }
         print_line(serde_json::to_string(value).or_exit(Exit::Failed)?)
+    }
+
+    /// Many results, each as one JSON document on a line of its own, written in few pieces; nothing in text mode.
+    pub fn json_lines<T: Serialize>(self, values: impl IntoIterator<Item = T>) -> Result {
+        if !self.json {
+            return Ok(());
+        }
+        let mut piece = String::new();
+        for value in values {
+            if piece.len() >= PIECE {
+                print_line(&piece)?;
+                piece.clear();
+            } else if !piece.is_empty() {
+                piece.push('\n');
+            }
+            piece += &serde_json::to_string(&value).or_exit(Exit::Failed)?;
+        }
+        if piece.is_empty() { Ok(()) } else { print_line(piece) }
     }
 
     /// Shows a failure on standard error; in JSON mode also as a document on standard output.

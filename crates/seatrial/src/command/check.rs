@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use check::{CheckOptions, Profile, SetOptions, check_all, check_patch, check_set};
 use record::Finding;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::cli;
@@ -42,8 +43,9 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
     } else {
         for (label, findings) in labels.iter().zip(&found) {
             stage::check::show(output, label, findings)?;
-            output.json(&json!({"path": label, "findings": findings}))?;
         }
+        let documents = labels.iter().zip(&found).map(|(path, findings)| Document { path, findings });
+        output.json_lines(documents)?;
     }
     let (all, rejected) = (found.len(), found.iter().filter(|findings| !check::accepted(findings)).count());
     output.say(format_args!("{} checked, {rejected} with findings of severity error", count(all, "task")));
@@ -53,6 +55,13 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
         _ => format!("{rejected} of {} are rejected, {unread} more could not be read", count(all, "task")),
     };
     Err(Failure::new(Exit::Failed, message).silent())
+}
+
+/// What is said of one task in JSON.
+#[derive(Serialize)]
+struct Document<'a> {
+    path: &'a str,
+    findings: &'a [Finding],
 }
 
 /// What is checked by itself.
