@@ -1,9 +1,12 @@
 //! Files written whole or not at all, and read with a bound.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use rustix::fs::OFlags;
 
 use crate::unfinished;
 
@@ -77,7 +80,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), ArtifactError> {
     file.as_file().sync_all().map_err(io)?;
     file.persist(path).map_err(|error| io(error.error))?;
     // The rename itself is durable only once the directory is.
-    std::fs::File::open(parent).and_then(|directory| directory.sync_all()).map_err(io)
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(io)
 }
 
 /// Whether the disk or a quota is full.
@@ -85,14 +88,29 @@ pub fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// How a file is opened under whose name a stranger may have put something else: a link at the end of the path is an error, and a
+/// pipe is not waited for.
+pub fn no_follow() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    options
+}
+
+/// Opens a regular file for reading; everything else under its name is an error.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    let file = no_follow().read(true).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+}
+
 /// Reads a regular file of at most `limit` bytes; a link is refused, not followed.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, ArtifactError> {
     let io = |source| ArtifactError::Io { path: path.to_owned(), source };
-    if !std::fs::symlink_metadata(path).map_err(io)?.is_file() {
-        return Err(ArtifactError::NotAFile { path: path.to_owned() });
-    }
+    let file = open_file(path).map_err(|error| match path.symlink_metadata() {
+        Ok(found) if !found.is_file() => ArtifactError::NotAFile { path: path.to_owned() },
+        _ => io(error),
+    })?;
     let mut bytes = Vec::new();
-    std::fs::File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes)).map_err(io)?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > limit {
         return Err(ArtifactError::TooLarge { path: path.to_owned(), limit });
     }
@@ -121,6 +139,14 @@ mod tests {
         assert!(matches!(read_bounded(&path, 3), Err(ArtifactError::TooLarge { .. })));
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(matches!(read_bounded(&link, 99), Err(ArtifactError::NotAFile { .. })));
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .unwrap();
+        let socket = directory.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for other in [&link, &pipe, &socket, &directory.path().to_owned()] {
+            assert!(matches!(read_bounded(other, 99), Err(ArtifactError::NotAFile { .. })), "{other:?}");
+        }
+        assert!(matches!(read_bounded(&directory.path().join("none"), 99), Err(ArtifactError::Io { .. })));
     }
 }

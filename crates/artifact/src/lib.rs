@@ -9,5 +9,5 @@ mod file;
 mod unfinished;
 
 pub use document::{Document, Inputs, load, load_optional, store};
-pub use file::{ArtifactError, is_disk_full, read_bounded, write_atomic};
+pub use file::{ArtifactError, is_disk_full, no_follow, open_file, read_bounded, write_atomic};
 pub use unfinished::{Unfinished, abandon, is_unfinished, sweep, unfinished};

@@ -1,10 +1,10 @@
 //! Copying task trees so that the copy has the same digests everywhere.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use fs_err as fs;
@@ -70,12 +70,7 @@ pub(crate) fn copy_task(task_id: &TaskId, from: &Path, to: &Path) -> Result<Shap
 /// Copies a file with its plain mode, and says whether it is executable.
 fn copy_file(from: &Path, to: &Path) -> Result<bool, DatasetError> {
     // What was a file when it was listed may be a link or a pipe by now; neither is followed or waited for.
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let mut source = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(from)
-        .map_err(DatasetError::io(from))?;
+    let mut source = artifact::open_file(from).map_err(DatasetError::io(from))?;
     let executable = source.metadata().map_err(DatasetError::io(from))?.permissions().mode() & 0o100 != 0;
     let mode = if executable { 0o755 } else { 0o644 };
     let mut written = || -> io::Result<u64> {

@@ -210,13 +210,7 @@ impl<'a> Stack<'a> {
 
 /// Opens a regular file without following a link at its end.
 pub(crate) fn open_file(path: &Path) -> Result<std::fs::File, ImageError> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-        .map_err(|e| reading(path, e))
+    artifact::open_file(path).map_err(|e| reading(path, e))
 }
 
 fn reading(path: &Path, e: io::Error) -> ImageError {

@@ -1,12 +1,10 @@
 //! Who runs a job: a lock on a file in its directory, which the system releases when the process dies.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
-
-use rustix::fs::OFlags;
 
 use crate::JobError;
 
@@ -29,14 +27,8 @@ pub struct JobClaim {
 pub fn claim(directory: &Path) -> Result<JobClaim, JobError> {
     let path = directory.join(CLAIM_FILE);
     let io = |source| JobError::Io { path: path.clone(), source };
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o644)
-        .custom_flags(no_follow())
-        .open(&path)
-        .map_err(io)?;
+    let mut options = artifact::no_follow();
+    let file = options.create(true).truncate(false).write(true).mode(0o644).open(&path).map_err(io)?;
     for again in (0..TRIES).rev() {
         match file.try_lock() {
             Ok(()) => return Ok(JobClaim { _file: file }),
@@ -52,7 +44,7 @@ pub fn claim(directory: &Path) -> Result<JobClaim, JobError> {
 pub fn is_running(directory: &Path) -> Result<Option<bool>, JobError> {
     let path = directory.join(CLAIM_FILE);
     let io = |source| JobError::Io { path: path.clone(), source };
-    let file = match OpenOptions::new().read(true).custom_flags(no_follow()).open(&path) {
+    let file = match artifact::no_follow().read(true).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(io(source)),
@@ -62,11 +54,6 @@ pub fn is_running(directory: &Path) -> Result<Option<bool>, JobError> {
         Err(TryLockError::WouldBlock) => Ok(Some(true)),
         Err(TryLockError::Error(source)) => Err(io(source)),
     }
-}
-
-/// No link is followed, and a pipe under the name does not block.
-fn no_follow() -> i32 {
-    (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed()
 }
 
 #[cfg(test)]

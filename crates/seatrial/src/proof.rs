@@ -161,15 +161,9 @@ pub fn histories(directory: &Path, paths: &[PathBuf]) -> Result<Vec<History>> {
 fn show(output: Output, histories: &[History], taken: &Reconciled) -> Result {
     output.json(&json!({"reconciled": taken}))?;
     for history in histories {
-        output.stage(
-            "reconcile",
-            format_args!(
-                "{}: {}, {} passed over",
-                history.name,
-                count(history.results.len(), "result"),
-                history.passed_over
-            ),
-        );
+        let over = history.passed_over.iter().map(|(why, trials)| format!(", {trials} passed over: {why}"));
+        let results = count(history.results.len(), "result");
+        output.stage("reconcile", format_args!("{}: {results}{}", history.name, over.collect::<String>()));
     }
     let known = taken.lines.iter().filter(|line| line.fate != Fate::Run || !line.ignored.is_empty());
     let rows: Vec<_> = known

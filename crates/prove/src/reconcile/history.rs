@@ -142,8 +142,8 @@ pub struct History {
     pub digest: Digest,
     /// Its results, in its own order.
     pub results: Vec<Earlier>,
-    /// How many of its trials say nothing about a proof: other agents, no end.
-    pub passed_over: usize,
+    /// How many of its trials say nothing about a proof, by the reason.
+    pub passed_over: BTreeMap<&'static str, usize>,
 }
 
 /// Reads one history: a ledger, the directory of a job, or a file of JSON lines. Nothing of it is changed.
@@ -158,7 +158,9 @@ pub fn read(path: &Path) -> Result<History, HistoryError> {
     } else {
         let mut head = Vec::new();
         fs::File::open(path).map_err(io)?.take(SQLITE.len() as u64).read_to_end(&mut head).map_err(io)?;
-        (if head == SQLITE { of_ledger(path)? } else { of_lines(path, &bounded(path, MAX_FILE)?)? }, 0)
+        let results =
+            if head == SQLITE { of_ledger(path)? } else { of_lines(path, &bounded(path, MAX_FILE)?)? };
+        (results, BTreeMap::new())
     };
     // What was understood is what is taken over, so its digest names the history, whatever its form is.
     let text = serde_json::to_vec(&results).map_err(|error| io(error.into()))?;
@@ -278,13 +280,16 @@ fn of_lines(path: &Path, bytes: &[u8]) -> Result<Vec<Earlier>, HistoryError> {
     Ok(results)
 }
 
-fn of_job(path: &Path) -> Result<(Vec<Earlier>, usize), HistoryError> {
-    let view = job::read_job(path)?;
+/// What the trials of a job say about proofs, and how many say nothing, by the reason.
+fn of_job(path: &Path) -> Result<(Vec<Earlier>, BTreeMap<&'static str, usize>), HistoryError> {
     let laid_over = LaidOver::of(path);
-    let count = view.trials.len();
-    let results: Vec<Earlier> =
-        view.trials.into_iter().filter_map(|trial| of_trial(trial, laid_over)).collect();
-    let passed_over = count - results.len();
+    let (mut results, mut passed_over) = (Vec::new(), BTreeMap::new());
+    for trial in job::read_job(path)?.trials {
+        match of_trial(trial, laid_over) {
+            Ok(result) => results.push(result),
+            Err(why) => *passed_over.entry(why).or_default() += 1,
+        }
+    }
     Ok((results, passed_over))
 }
 
@@ -355,11 +360,13 @@ fn is_of_environment(key: &str, value: &Value) -> bool {
     keys.contains(&key) && !is_empty
 }
 
-fn of_trial(trial: TrialView, laid_over: LaidOver) -> Option<Earlier> {
-    let kind = match trial.agent.as_deref()? {
-        "oracle" => TrialKind::Oracle,
-        "nop" => TrialKind::Nop,
-        _ => return None,
+/// What a trial says about a proof, or why nothing.
+fn of_trial(trial: TrialView, laid_over: LaidOver) -> Result<Earlier, &'static str> {
+    let kind = match trial.agent.as_deref() {
+        Some("oracle") => TrialKind::Oracle,
+        Some("nop") => TrialKind::Nop,
+        Some(_) => return Err("of another agent"),
+        None => return Err("of an agent that is not named"),
     };
     let outcome = match (&trial.state, trial.state.failure()) {
         (TrialState::Rewarded { reward, .. }, None) => Outcome::Reward(*reward),
@@ -379,12 +386,15 @@ fn of_trial(trial: TrialView, laid_over: LaidOver) -> Option<Earlier> {
                 },
             }
         }
-        _ => return None,
+        _ => return Err("without an end"),
     };
-    Some(Earlier {
-        task: trial.task?,
+    let (Some(task), Some(checksum)) = (trial.task, trial.task_checksum) else {
+        return Err("of a task that is not named with its checksum");
+    };
+    Ok(Earlier {
+        task,
         kind,
-        tree: Tree::Harbor(trial.task_checksum?),
+        tree: Tree::Harbor(checksum),
         verifier_digest: None,
         image: match trial.image_digest {
             Some(digest) => EarlierImage::Digest(digest),

@@ -247,6 +247,27 @@ fn job_of_another(directory: &Path, key: &ProofKey, environment: &serde_json::Va
 }
 
 #[test]
+fn trials_that_say_nothing_are_counted_by_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let job = directory.path();
+    let key = key("example__till.00000001.good__00000001");
+    assert_eq!(job_of_another(job, &key, &json!({})).passed_over, BTreeMap::new());
+    let text = |trial: &str, file: &str| {
+        std::fs::read_to_string(job.join("till__1").join(file)).unwrap().replace("till__1", trial)
+    };
+    for trial in ["till__2", "till__3"] {
+        std::fs::create_dir(job.join(trial)).unwrap();
+        std::fs::write(job.join(trial).join("config.json"), text(trial, "config.json")).unwrap();
+    }
+    // One is still running, the other is somebody's work.
+    let other = text("till__3", "result.json").replace("\"oracle\"", "\"goose\"");
+    std::fs::write(job.join("till__3/result.json"), other).unwrap();
+    let history = read(job).unwrap();
+    assert_eq!(history.results.len(), 1);
+    assert_eq!(history.passed_over, BTreeMap::from([("of another agent", 1), ("without an end", 1)]));
+}
+
+#[test]
 fn what_a_task_fixes_itself_is_known_of_results_of_others() {
     let directory = tempfile::tempdir().unwrap();
     let mut key = key("example__till.00000001.good__00000001");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use bollard::query_parameters::BuildImageOptionsBuilder;
 use fs_err as fs;
 use futures_util::{StreamExt, stream};
 use ident::Digest;
-use rustix::fs::OFlags;
 
 use crate::docker::connect::{Refusal, unavailable};
 use crate::docker::container::PREFIX;
@@ -234,16 +233,9 @@ fn append<W: io::Write>(builder: &mut tar::Builder<W>, path: &Path, name: &Path)
         return builder.append_link(&mut header, name, fs::read_link(path)?);
     }
     // The name may mean something else by now: no link is followed and nothing is waited for.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = artifact::open_file(path);
     let file = file.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other(format!(
-            "{} is neither a file nor a directory nor a link",
-            path.display()
-        )));
-    }
     header.set_size(metadata.len());
     // One that shrinks meanwhile is filled up, one that grows is cut: the stream stays well-formed.
     builder.append_data(&mut header, name, file.chain(io::repeat(0)).take(metadata.len()))

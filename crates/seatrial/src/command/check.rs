@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cli;
-use crate::command::run::task_directories;
+use crate::command::run::{named, task_directories};
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Output, count, table};
 use crate::project::Project;
@@ -32,9 +32,10 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
         let _claim = project.claim()?;
         return stage::check::run(output, &project, arguments.sarif);
     }
-    let named = subjects(output, directory, &arguments.paths)?;
-    let asked = named.len();
-    let (subjects, found): (Vec<Subject>, Vec<Vec<Finding>>) = findings(output, named)?.into_iter().unzip();
+    let subjects = subjects(output, directory, &arguments.paths)?;
+    let asked = subjects.len();
+    let (subjects, found): (Vec<Subject>, Vec<Vec<Finding>>) =
+        findings(output, subjects)?.into_iter().unzip();
     let unread = asked - subjects.len();
     let labels: Vec<String> = subjects.iter().map(|subject| subject.path().display().to_string()).collect();
     if arguments.sarif {
@@ -51,8 +52,8 @@ pub fn run(output: Output, directory: &Path, arguments: &cli::Check) -> Result {
     output.say(format_args!("{} checked, {rejected} with findings of severity error", count(all, "task")));
     let message = match (rejected, unread) {
         (0, 0) => return Ok(()),
-        (_, 0) => format!("{rejected} of {} are rejected", count(all, "task")),
-        _ => format!("{rejected} of {} are rejected, {unread} more could not be read", count(all, "task")),
+        (_, 0) => format!("rejected: {rejected} of {}", count(all, "task")),
+        _ => format!("rejected: {rejected} of {}; {unread} more could not be read", count(all, "task")),
     };
     Err(Failure::new(Exit::Failed, message).silent())
 }
@@ -82,8 +83,7 @@ impl Subject {
 fn subjects(output: Output, directory: &Path, paths: &[PathBuf]) -> Result<Vec<Subject>> {
     let mut subjects = Vec::new();
     for path in paths {
-        // `.` and `./` in the middle say nothing to anybody.
-        let path: PathBuf = directory.join(path).components().collect();
+        let path = named(directory, path);
         let patch = path.extension().is_some_and(|ending| ending == "patch" || ending == "diff");
         if patch && path.is_file() {
             subjects.push(Subject::Patch(path));

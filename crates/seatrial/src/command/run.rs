@@ -216,7 +216,7 @@ pub fn open_tasks(directory: &Path, paths: &[PathBuf]) -> Result<Vec<Arc<TrialTa
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     for path in paths {
-        for (directory, source) in task_directories(&directory.join(path))? {
+        for (directory, source) in task_directories(&named(directory, path))? {
             if seen.insert(directory.canonicalize().unwrap_or_else(|_| directory.clone())) {
                 found.push((directory, source));
             }
@@ -442,6 +442,11 @@ fn trial_table(reports: &[TrialReport]) -> String {
     };
     let head: Vec<&str> = columns.into_iter().filter(|(_, shown)| *shown).map(|(name, _)| name).collect();
     table(head, reports.iter().map(row))
+}
+
+/// A path that somebody named, seen from the start of the program: `.` and `./` in the middle say nothing to anybody.
+pub fn named(directory: &Path, path: &Path) -> PathBuf {
+    directory.join(path).components().collect()
 }
 
 /// The task directories at `path`: itself, or its children in order of their names, with the set's name.

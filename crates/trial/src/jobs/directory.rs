@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +10,6 @@ use artifact::Document;
 use fs_err as fs;
 use jiff::Timestamp;
 use job::{JobClaim, TrialRecord};
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::TrialError;
@@ -185,9 +183,7 @@ fn left_work(trial: &Path) -> bool {
 
 /// Opens a log that grows. No link is followed, and a pipe under the name does not block.
 fn open_log(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened =
-        File::options().create(true).append(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let opened = artifact::no_follow().create(true).append(true).open(path);
     opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
