@@ -81,7 +81,9 @@ fn run(cli: Cli, output: Output) -> Result {
         Ok::<_, Failure>((project, claim))
     };
     match cli.command {
-        Command::Init(arguments) => command::init::run(output, &directory.join(arguments.path)),
+        Command::Init(arguments) => {
+            command::init::run(output, &command::run::named(directory, &arguments.path))
+        }
         Command::Doctor => command::doctor::run(output),
         Command::Up(jobs) => stage::up::run(output, &claimed()?.0, &jobs),
         Command::Source(cli::Source::Pull(arguments)) => {

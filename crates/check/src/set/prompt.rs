@@ -255,6 +255,22 @@ mod tests {
         assert_eq!(likeness(&words(0..0), &words(20..60)), None);
     }
 
+    #[test]
+    fn pairs_at_the_bound_share_a_key() {
+        // Four other words in 120, apart from each other, leave 106 of 130 runs in common.
+        let words = |pair: usize, other: bool| -> String {
+            let word = |n: usize| if other && n % 30 == 11 { n + 500 } else { n };
+            (0..120).map(|n| format!("{} ", self::word(pair * 1000 + word(n)))).collect()
+        };
+        let shares = |pair: &usize| {
+            let (a, b) = (Prompt::of(&words(*pair, false)), Prompt::of(&words(*pair, true)));
+            assert_eq!(a.likeness(&b), Some(815));
+            a.keys().iter().any(|key| b.keys().contains(key))
+        };
+        let found = (0..1000).filter(shares).count();
+        assert!(found >= 998, "{found} of 1000");
+    }
+
     proptest! {
         /// A single other word is found wherever it stands and however long the prompt is.
         #[test]

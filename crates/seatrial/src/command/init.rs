@@ -48,16 +48,29 @@ pub fn run(output: Output, directory: &Path) -> Result {
         let message = format!("{} is not empty", directory.display());
         return Err(Failure::new(Exit::Usage, message).hint("name a new directory; nothing is overwritten"));
     }
-    // Everything is written beside the directory first, so that a full disk leaves nothing half done.
-    let parent = match directory.parent() {
+    // Everything is written under another name first, so that a full disk leaves nothing half done.
+    let is_there = directory.is_dir();
+    let above = match directory.parent() {
+        _ if is_there => directory,
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    fs_err::create_dir_all(parent).or_exit(Exit::Failed)?;
+    fs_err::create_dir_all(above).or_exit(Exit::Failed)?;
     let builder = artifact::unfinished().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
-    let part = builder.tempdir_in(parent).or_exit(Exit::Failed)?;
+    let part = builder.tempdir_in(above).or_exit(Exit::Failed)?;
     write(part.path())?;
-    fs_err::rename(part.path(), directory).or_exit(Exit::Failed)?;
+    if is_there {
+        // Somebody may stand in it, so it stays the same directory. The recipe comes last: without it there is no project.
+        let entries = fs_err::read_dir(part.path()).or_exit(Exit::Failed)?;
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+        let mut names: Vec<_> = names.collect::<Result<_, _>>().or_exit(Exit::Failed)?;
+        names.sort_by_key(|name| name == "seatrial.toml");
+        for name in names {
+            fs_err::rename(part.path().join(&name), directory.join(&name)).or_exit(Exit::Failed)?;
+        }
+    } else {
+        fs_err::rename(part.path(), directory).or_exit(Exit::Failed)?;
+    }
     output.say(format_args!("wrote a recipe and three task candidates to {}", directory.display()));
     output.say(format_args!("next: seatrial -C {} up", directory.display()));
     output.say("its tests run on this machine's own system, with its python3 and pytest");

@@ -70,6 +70,11 @@ fn init_writes_below_the_working_directory_and_overwrites_nothing() {
     let inner = tree(&temp.path().join("one/inner"));
     seatrial(temp.path(), &["init", "two"]).with_code(0);
     assert_eq!(tree(&temp.path().join("two")), inner);
+    // An empty directory that is there is filled, also where one stands in it.
+    let here = temp.path().join("three");
+    std::fs::create_dir(&here).unwrap();
+    seatrial(&here, &["init", "."]).with_code(0);
+    assert_eq!(tree(&here), inner);
 
     let again = seatrial(temp.path(), &["init", "two", "--json"]).with_code(2);
     assert!(again.json()["error"].as_str().unwrap().contains("not empty"));
