@@ -260,7 +260,8 @@ mod tests {
         // Four other words in 120, apart from each other, leave 106 of 130 runs in common.
         let words = |pair: usize, other: bool| -> String {
             let word = |n: usize| if other && n % 30 == 11 { n + 500 } else { n };
-            (0..120).map(|n| format!("{} ", self::word(pair * 1000 + word(n)))).collect()
+            let words: Vec<_> = (0..120).map(|n| self::word(pair * 1000 + word(n))).collect();
+            words.join(" ")
         };
         let shares = |pair: &usize| {
             let (a, b) = (Prompt::of(&words(*pair, false)), Prompt::of(&words(*pair, true)));
