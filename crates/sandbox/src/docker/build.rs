@@ -313,6 +313,6 @@ mod tests {
         )
         .unwrap();
         let error = pack(temp.path(), &temp.path().join("Dockerfile")).unwrap_err();
-        assert!(error.to_string().contains("pipe is neither"), "{error}");
+        assert!(error.to_string().contains("pipe: it is not a regular file"), "{error}");
     }
 }

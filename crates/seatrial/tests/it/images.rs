@@ -361,7 +361,7 @@ fn bases_come_from_layouts_on_this_machine() {
         ("docker://hub", "is no source of images"),
         ("oci:absent", "absent"),
         ("oci:hub.tar", "is a file"),
-        ("oci-archive:hub", "is no file"),
+        ("oci-archive:hub", "not a regular file"),
         ("oci-archive:seatrial.toml", "seatrial.toml"),
     ] {
         let recipe = String::from_utf8(project.read("seatrial.toml")).unwrap();
