@@ -92,8 +92,8 @@ fn keys(runs: &[u32], words: &[u64]) -> Vec<u64> {
     });
     // Short prompts that differ in one word are the same with that word struck out.
     let struck = (0..words.len()).map(|at| {
-        let words = words.iter().enumerate();
-        hash_of(words.clone().map(|(place, word)| if place == at { 0 } else { *word }), words.len())
+        let others = words.iter().enumerate().map(|(place, word)| if place == at { 0 } else { *word });
+        hash_of(others, words.len())
     });
     bands.chain(struck).collect()
 }

@@ -3,9 +3,11 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 
 use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::io::retry_on_intr;
 
 /// Buffers that a thread keeps.
 const MOST_SPARE: usize = 4;
@@ -16,25 +18,23 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer of which the first bytes are in use. It goes back to the thread that drops it.
-struct Buffer {
-    bytes: Vec<u8>,
-    used: usize,
-}
+/// What a file holds. The memory goes back to the thread that drops it.
+struct Buffer(Vec<u8>);
 
 impl AsRef<[u8]> for Buffer {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes[..self.used]
+        &self.0
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
+        let mut bytes = std::mem::take(&mut self.0);
+        bytes.clear();
         // A thread that is ending keeps nothing.
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
-            if spare.len() < MOST_SPARE && bytes.len() <= LARGEST_SPARE {
+            if spare.len() < MOST_SPARE && bytes.capacity() <= LARGEST_SPARE {
                 spare.push(bytes);
             }
         });
@@ -42,23 +42,22 @@ impl Drop for Buffer {
 }
 
 /// Reads a file of this many bytes whole; none where it has others by now.
-pub(super) fn read(file: &mut File, size: u64) -> io::Result<Option<Bytes>> {
-    let Ok(used) = usize::try_from(size) else { return Ok(None) };
-    let mut buffer = Buffer { bytes: SPARE.with_borrow_mut(Vec::pop).unwrap_or_default(), used };
+pub(super) fn read(file: &File, size: u64) -> io::Result<Option<Bytes>> {
+    let mut buffer = Buffer(SPARE.with_borrow_mut(Vec::pop).unwrap_or_default());
+    Ok(fill(file, size, &mut buffer.0)?.then(|| Bytes::from_owner(buffer)))
+}
+
+/// Reads a file of this many bytes into an empty buffer; whether it has as many. Where it has not, the rest may still be read.
+pub(super) fn fill(file: &File, size: u64, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    let size = usize::try_from(size).map_err(io::Error::other)?;
     // There is room for one byte more: where that is left over, the file has ended.
-    if buffer.bytes.len() <= used {
-        buffer.bytes.resize(used + 1, 0);
-    }
-    let mut done = 0;
-    while done < used {
-        match file.read(&mut buffer.bytes[done..=used]) {
-            Ok(0) => return Ok(None),
-            Ok(read) => done += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+    bytes.reserve_exact(size + 1);
+    loop {
+        let read = retry_on_intr(|| rustix::io::read(file, spare_capacity(bytes)))?;
+        if read == 0 || bytes.len() >= size {
+            return Ok(bytes.len() == size);
         }
     }
-    Ok((done == used).then(|| Bytes::from_owner(buffer)))
 }
 
 #[cfg(test)]
@@ -74,17 +73,17 @@ mod tests {
             std::fs::write(path.path(), content).unwrap();
             File::open(path.path()).unwrap()
         };
-        let first = read(&mut file(b"a long content"), 14).unwrap().unwrap();
+        let first = read(&file(b"a long content"), 14).unwrap().unwrap();
         assert_eq!(first.as_ref(), b"a long content");
         let at = first.as_ptr();
         drop(first);
-        let second = read(&mut file(b"short"), 5).unwrap().unwrap();
+        let second = read(&file(b"short"), 5).unwrap().unwrap();
         assert_eq!((second.as_ref(), second.as_ptr()), (&b"short"[..], at));
 
         let mut other = file(b"short");
         for size in [4, 6] {
             other.rewind().unwrap();
-            assert_eq!(read(&mut other, size).unwrap(), None, "{size}");
+            assert_eq!(read(&other, size).unwrap(), None, "{size}");
         }
     }
 }

@@ -10,9 +10,8 @@ use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
 use ident::Digest;
-use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, fstat, openat, readlinkat, statat};
-use rustix::io::{Errno, read, retry_on_intr};
+use rustix::io::Errno;
 use task::{Inspection, Listed, TaskError, inspect_listed, inspect_task, printable};
 
 use super::archive;
@@ -193,7 +192,7 @@ impl<'a> Walk<'a> {
         let mut entry = FileEntry { size, executable, content: None, digest: None, archive: None };
         if archive::looks_like(path) {
             let mut budget = MAX_TOTAL.saturating_sub(self.kept);
-            let whole = if self.held + size <= MAX_TOTAL { buffer::read(&mut file, size)? } else { None };
+            let whole = if self.held + size <= MAX_TOTAL { buffer::read(&file, size)? } else { None };
             entry.archive = Some(match whole {
                 Some(bytes) => {
                     self.held += size;
@@ -208,9 +207,8 @@ impl<'a> Walk<'a> {
             return Ok(entry);
         }
         if size <= MAX_CONTENT && self.kept + size <= MAX_TOTAL {
-            let mut content = Vec::with_capacity(size as usize + 1);
-            // There is room for one byte more: where that is left over, the file has ended.
-            if retry_on_intr(|| read(&file, spare_capacity(&mut content)))? as u64 != size {
+            let mut content = Vec::new();
+            if !buffer::fill(&file, size, &mut content)? {
                 let rest = MAX_CONTENT + 1 - content.len() as u64;
                 (&mut file).take(rest).read_to_end(&mut content)?;
             }
